@@ -1,0 +1,55 @@
+"""Extensions of zerosys. Metadata and the tools' settings are in pyproject.toml."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+# ZEROSYS_TRACE=1 builds for the coverage of .pyx lines: slow, never installed.
+TRACE = os.environ.get("ZEROSYS_TRACE") == "1"
+MACROS = [("_GNU_SOURCE", None)]
+if TRACE:
+    # Python 3.13's monitoring reports no .pyx line; the older tracing does.
+    MACROS += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+# Warnings of our own C are errors; Cython's generated code has two harmless kinds of its own.
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
+DIRECTIVES = {"language_level": 3, "binding": True, "linetrace": TRACE, "embedsignature": False}
+LIBRARIES = {"_numa": ["numa"]}
+
+
+def require_headers() -> None:
+    """End with the sentence to act on, before the compiler fails with a page of its own."""
+    compiler = os.environ.get("CC", "cc").split()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <numa.h>\n#include <numaif.h>\nint main(void) { return 0; }\n")
+        try:
+            probe = subprocess.run([*compiler, "-c", source, "-o", f"{folder}/probe.o"], capture_output=True)
+        except FileNotFoundError:
+            sys.exit(f"zerosys: no C compiler ({compiler[0]}): install one (apt-get install gcc; dnf install gcc)")
+    if probe.returncode:
+        sys.exit("zerosys: numa.h was not found: install libnuma's headers "
+                 "(apt-get install libnuma-dev; dnf install numactl-devel)")
+
+
+def extensions() -> list[Extension]:
+    return [
+        Extension(
+            f"zerosys.{source.stem}", [f"zerosys/{source.name}"],
+            include_dirs=["zerosys"], define_macros=MACROS,
+            libraries=LIBRARIES.get(source.stem, []),
+            depends=[str(header) for header in sorted(Path("zerosys").glob("*.h"))],
+            extra_compile_args=["-std=gnu11", "-pthread", "-fvisibility=hidden", *WARNINGS],
+        )
+        for source in sorted(Path("zerosys").glob("_*.pyx"))
+    ]
+
+
+if __name__ == "__main__":
+    if not {"clean", "sdist", "egg_info", "--version"} & set(sys.argv):
+        require_headers()
+    setup(ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, build_dir="build/c"))

@@ -1,0 +1,67 @@
+/* splice(2) and its family, each as a result or -errno. */
+#ifndef ZEROSYS_SPLICE_H
+#define ZEROSYS_SPLICE_H
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "_result.h"
+
+#ifndef IOV_MAX
+#define IOV_MAX 1024
+#endif
+
+static inline ssize_t zs_splice(int src, loff_t *offset_src, int dst, loff_t *offset_dst,
+                                size_t count, unsigned int flags)
+{
+    return zs_or_errno(splice(src, offset_src, dst, offset_dst, count, flags));
+}
+
+static inline ssize_t zs_tee(int src, int dst, size_t count, unsigned int flags)
+{
+    return zs_or_errno(tee(src, dst, count, flags));
+}
+
+static inline ssize_t zs_vmsplice(int fd, const struct iovec *buffers, size_t n, unsigned int flags)
+{
+    return zs_or_errno(vmsplice(fd, buffers, n, flags));
+}
+
+static inline ssize_t zs_sendfile(int dst, int src, off64_t *offset_src, size_t count)
+{
+    return zs_or_errno(sendfile64(dst, src, offset_src, count));
+}
+
+static inline ssize_t zs_copy_file_range(int src, loff_t *offset_src, int dst, loff_t *offset_dst,
+                                         size_t count, unsigned int flags)
+{
+    return zs_or_errno(copy_file_range(src, offset_src, dst, offset_dst, count, flags));
+}
+
+static inline ssize_t zs_linkat(int src_dir_fd, const char *src, int dst_dir_fd, const char *dst,
+                                int flags)
+{
+    return zs_or_errno(linkat(src_dir_fd, src, dst_dir_fd, dst, flags));
+}
+
+static inline ssize_t zs_get_pipe_size(int pipe) { return zs_or_errno(fcntl(pipe, F_GETPIPE_SZ)); }
+
+static inline ssize_t zs_set_pipe_size(int pipe, int size)
+{
+    return zs_or_errno(fcntl(pipe, F_SETPIPE_SZ, size));
+}
+
+static inline ssize_t zs_readable_bytes(int fd)
+{
+    int n = 0;
+    ssize_t rc = zs_or_errno(ioctl(fd, FIONREAD, &n));
+    return rc < 0 ? rc : n;
+}
+
+static inline ssize_t zs_status_flags(int fd) { return zs_or_errno(fcntl(fd, F_GETFL)); }
+
+#endif

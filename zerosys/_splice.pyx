@@ -1,0 +1,303 @@
+"""splice(2) and its family: one Python call, one system call.
+
+Descriptors are ints or have ``fileno()``; a call borrows them and takes them as
+they are. Short counts and 0 at the end of input are return values.
+"""
+
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.object cimport PyObject_AsFileDescriptor
+from libc.errno cimport EBADF, EBUSY, EINVAL, EPERM
+from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY
+
+from os import fsencode
+
+from zerosys._args cimport as_bits, as_count, as_int
+from zerosys._result cimport fail, interrupted
+
+
+cdef loff_t *place(object offset, loff_t *at, str name) except? NULL:
+    """*at*, filled from *offset*; NULL for None: the file's own position."""
+    if offset is None:
+        return NULL
+    at[0] = as_count(offset, name)
+    return at
+
+
+cdef int refuse(ssize_t rc, str call, int src, int dst) except -1:
+    """Raise *rc*; name O_APPEND where it is set, since EINVAL and EBADF do not."""
+    cdef ssize_t status
+    if rc == -EINVAL or rc == -EBADF:
+        status = c_status_flags(dst)
+        if status >= 0 and status & O_APPEND:
+            fail(rc, call, f"dst (descriptor {dst}) is open with O_APPEND, which {call} refuses: "
+                           "reopen it without, or write() to it")
+        if rc == -EINVAL and call == "splice" and status >= 0 and c_status_flags(src) >= 0:
+            if c_get_pipe_size(src) < 0 and c_get_pipe_size(dst) < 0:
+                fail(rc, call, f"neither src ({src}) nor dst ({dst}) is a pipe: put one between")
+    fail(rc, call)
+
+
+def splice(src, dst, count, offset_src=None, offset_dst=None, flags=0):
+    """Move up to *count* bytes from *src* to *dst*, one of which is a pipe.
+
+    *offset_src* and *offset_dst* are byte offsets for an end that is a file; None
+    uses and advances its own position. Returns the bytes moved, often fewer than
+    *count*; 0 is end of input. SpliceFlag.NONBLOCK covers only the pipe end: a full
+    blocking socket still blocks, even after poll() said that it is writable.
+    Raises BlockingIOError if NONBLOCK is set and the pipe cannot take or give, and
+    OSError for every other refusal. Both descriptors stay the caller's.
+    See splice(2).
+    """
+    cdef size_t n = as_count(count, "count")
+    cdef int src_fd = PyObject_AsFileDescriptor(src)
+    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef unsigned int bits = as_bits(flags, "flags")
+    cdef loff_t src_at, dst_at
+    cdef loff_t *at_src = place(offset_src, &src_at, "offset_src")
+    cdef loff_t *at_dst = place(offset_dst, &dst_at, "offset_dst")
+    cdef ssize_t moved
+    while True:
+        with nogil:
+            moved = c_splice(src_fd, at_src, dst_fd, at_dst, n, bits)
+        if moved == -EINVAL:
+            refuse(moved, "splice", src_fd, dst_fd)
+        if not interrupted(moved, "splice"):
+            return moved
+
+
+def tee(src, dst, count, flags=0):
+    """Copy up to *count* bytes from pipe *src* to pipe *dst* and leave *src* full.
+
+    The pages are shared, not copied. Returns the bytes handed on, often fewer than
+    *count*; 0 is end of input. Raises BlockingIOError if SpliceFlag.NONBLOCK is set
+    and nothing can move. Both descriptors stay the caller's. See tee(2).
+    """
+    cdef size_t n = as_count(count, "count")
+    cdef int src_fd = PyObject_AsFileDescriptor(src)
+    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef unsigned int bits = as_bits(flags, "flags")
+    cdef ssize_t copied
+    while True:
+        with nogil:
+            copied = c_tee(src_fd, dst_fd, n, bits)
+        if not interrupted(copied, "tee"):
+            return copied
+
+
+cdef int admit(Py_buffer *view, int pipe, unsigned int bits) except -1:
+    """Refuse a buffer that vmsplice would write although it is read-only, or give unowned."""
+    cdef ssize_t status
+    if bits & SPLICE_F_GIFT:
+        lease_of(view).check_gift(<size_t>view.buf, view.len)
+    if view.readonly:
+        # From a pipe's reading end vmsplice copies *into* the buffer.
+        status = c_status_flags(pipe)
+        if status >= 0 and status & O_ACCMODE == O_RDONLY:
+            raise TypeError(f"descriptor {pipe} is a pipe's reading end, so the buffer is "
+                            "written: pass a writable one, not a read-only one")
+    return 0
+
+
+cdef object lease_of(Py_buffer *view):
+    """The lease by which a zerosys Mapping lent the memory in *view*."""
+    cdef object exporter = <object>view.obj
+    while isinstance(exporter, memoryview):
+        exporter = exporter.obj
+    if not hasattr(exporter, "check_gift"):
+        raise ValueError(
+            "SpliceFlag.GIFT needs whole pages of a private anonymous zerosys Mapping, not "
+            f"{type(exporter).__name__}: its pages belong to an allocator that reuses them")
+    return exporter
+
+
+cdef ssize_t lend(int pipe, Py_buffer *views, iovec *vec, Py_ssize_t n,
+                  unsigned int bits) except -1:
+    """vmsplice the *n* buffers that *views* hold; *vec* is room for as many."""
+    cdef Py_ssize_t i
+    cdef size_t left, part
+    cdef ssize_t moved
+    for i in range(n):
+        if bits & SPLICE_F_GIFT or views[i].readonly:
+            admit(&views[i], pipe, bits)
+        vec[i].iov_base = views[i].buf
+        vec[i].iov_len = views[i].len
+    while True:
+        with nogil:
+            moved = c_vmsplice(pipe, vec, n, bits)
+        if not interrupted(moved, "vmsplice"):
+            break
+    if bits & SPLICE_F_GIFT:
+        left = moved
+        for i in range(n):
+            part = min(left, vec[i].iov_len)
+            if part:
+                lease_of(&views[i]).gifted(<size_t>views[i].buf, part)
+            left -= part
+    return moved
+
+
+cdef ssize_t lend_many(int pipe, object buffers, unsigned int bits) except -1:
+    """vmsplice a sequence of buffers, the first IOV_MAX at most."""
+    cdef list items = list(buffers)[:IOV_MAX]
+    cdef Py_ssize_t n = len(items), held = 0
+    cdef Py_buffer *views = <Py_buffer *>PyMem_Malloc(max(n, 1) * (sizeof(Py_buffer) + sizeof(iovec)))
+    if views is NULL:
+        raise MemoryError(f"no memory to describe {n} buffers")
+    try:
+        for item in items:
+            PyObject_GetBuffer(item, &views[held], PyBUF_SIMPLE)
+            held += 1
+        return lend(pipe, views, <iovec *>&views[n], n, bits)
+    finally:
+        while held:
+            held -= 1
+            PyBuffer_Release(&views[held])
+        PyMem_Free(views)
+
+
+def vmsplice(fd, buffers, flags=0):
+    """Lend *buffers* to a pipe: the reader reads these very pages.
+
+    *buffers* is one buffer or a sequence of them, of which the first IOV_MAX are
+    taken. Returns the bytes lent, often fewer than asked. **Raw**: later writes to
+    the buffers reach the reader until the *last* consumer (another pipe, a socket, a
+    tee) has read them, and nothing tells when; an empty pipe proves nothing. From a
+    pipe's reading end bytes are copied into the buffers, which must be writable.
+    SpliceFlag.GIFT takes only whole pages of a private anonymous Mapping, and puts
+    fresh zero pages in the place of those it gave. Raises BlockingIOError if
+    SpliceFlag.NONBLOCK is set and the pipe is full. See vmsplice(2).
+    """
+    cdef int pipe = PyObject_AsFileDescriptor(fd)
+    cdef unsigned int bits = as_bits(flags, "flags")
+    cdef Py_buffer view
+    cdef iovec vec
+    if not PyObject_CheckBuffer(buffers):
+        return lend_many(pipe, buffers, bits)
+    PyObject_GetBuffer(buffers, &view, PyBUF_SIMPLE)
+    try:
+        return lend(pipe, &view, &vec, 1, bits)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def sendfile(dst, src, offset_src, count):
+    """Send up to *count* bytes of the file *src* to *dst*, in os.sendfile's order.
+
+    *offset_src* is a byte offset; None uses and advances the file's own position.
+    Returns the bytes sent, at most 0x7ffff000 and often fewer than *count*; 0 is end
+    of file. Raises BlockingIOError if *dst* is non-blocking and full. Both
+    descriptors stay the caller's. See sendfile(2).
+    """
+    cdef size_t n = as_count(count, "count")
+    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef int src_fd = PyObject_AsFileDescriptor(src)
+    cdef loff_t at
+    cdef loff_t *at_src = place(offset_src, &at, "offset_src")
+    cdef ssize_t sent
+    while True:
+        with nogil:
+            sent = c_sendfile(dst_fd, src_fd, <off64_t *>at_src, n)
+        if sent == -EINVAL:
+            refuse(sent, "sendfile", src_fd, dst_fd)
+        if not interrupted(sent, "sendfile"):
+            return sent
+
+
+def copy_file_range(src, dst, count, offset_src=None, offset_dst=None, flags=0):
+    """Copy up to *count* bytes between files inside the kernel, by reflink where it can.
+
+    Offsets are in bytes; None uses and advances the file's own position. Returns the
+    bytes copied, often fewer than *count*. 0 is end of file, but some pseudo-files
+    answer 0 although a read would give bytes. Both descriptors stay the caller's.
+    See copy_file_range(2).
+    """
+    cdef size_t n = as_count(count, "count")
+    cdef int src_fd = PyObject_AsFileDescriptor(src)
+    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef unsigned int bits = as_bits(flags, "flags")
+    cdef loff_t src_at, dst_at
+    cdef loff_t *at_src = place(offset_src, &src_at, "offset_src")
+    cdef loff_t *at_dst = place(offset_dst, &dst_at, "offset_dst")
+    cdef ssize_t copied
+    while True:
+        with nogil:
+            copied = c_copy_file_range(src_fd, at_src, dst_fd, at_dst, n, bits)
+        if copied == -EBADF:
+            refuse(copied, "copy_file_range", src_fd, dst_fd)
+        if not interrupted(copied, "copy_file_range"):
+            return copied
+
+
+cdef bytes path(object name):
+    cdef bytes encoded = fsencode(name)
+    if 0 in encoded:
+        raise ValueError(f"a path has no NUL byte, unlike {name!r}")
+    return encoded
+
+
+def linkat(src, dst, *, src_dir_fd=AT_FDCWD, dst_dir_fd=AT_FDCWD, flags=0):
+    """Give the file *src* the further name *dst*, which must not exist.
+
+    With AT_EMPTY_PATH and *src* ``""`` the file is *src_dir_fd* itself (needs
+    CAP_DAC_READ_SEARCH); with AT_SYMLINK_FOLLOW ``/proc/self/fd/N`` names an
+    O_TMPFILE, for which os.link answers EXDEV. Raises FileExistsError if *dst* is
+    there. See linkat(2).
+    """
+    cdef bytes src_path = path(src), dst_path = path(dst)
+    cdef const char *c_src = src_path
+    cdef const char *c_dst = dst_path
+    cdef int src_dir = as_int(src_dir_fd, "src_dir_fd")
+    cdef int dst_dir = as_int(dst_dir_fd, "dst_dir_fd")
+    cdef int bits = as_int(flags, "flags")
+    cdef ssize_t rc
+    while True:
+        with nogil:
+            rc = c_linkat(src_dir, c_src, dst_dir, c_dst, bits)
+        if not interrupted(rc, "linkat"):
+            return
+
+
+def pipe_capacity(pipe):
+    """The bytes that *pipe* holds when each of its slots is a full page.
+
+    A pipe counts slots, not bytes: many small writes fill it early.
+    See fcntl(2), F_GETPIPE_SZ.
+    """
+    cdef int fd = PyObject_AsFileDescriptor(pipe)
+    cdef ssize_t size = c_get_pipe_size(fd)
+    interrupted(size, "fcntl(F_GETPIPE_SZ)")
+    return size
+
+
+def set_pipe_capacity(pipe, size):
+    """Ask for a capacity of *size* bytes and return the capacity that *pipe* has now.
+
+    A wish: where the user's page budget or pipe-max-size forbids *size* (EPERM), half
+    is tried, and so on down to what the pipe has; a pipe that holds more than *size*
+    (EBUSY) stays as it is. The kernel rounds up to a power of two pages.
+    See fcntl(2), F_SETPIPE_SZ.
+    """
+    cdef int fd = PyObject_AsFileDescriptor(pipe)
+    cdef Py_ssize_t wish = min(as_count(size, "size"), 1 << 30)
+    cdef ssize_t have = c_get_pipe_size(fd), got
+    interrupted(have, "fcntl(F_GETPIPE_SZ)")
+    if wish == 0:
+        raise ValueError("size must be at least 1, not 0: a pipe has at least one page")
+    while True:
+        got = c_set_pipe_size(fd, <int>wish)
+        if got == -EPERM and wish // 2 > have:
+            wish //= 2
+        elif got == -EPERM or got == -EBUSY:
+            return have
+        elif not interrupted(got, "fcntl(F_SETPIPE_SZ)"):
+            return got
+
+
+def pipe_occupancy(pipe):
+    """The bytes that wait in *pipe* to be read. See ioctl_pipe(2), FIONREAD."""
+    cdef int fd = PyObject_AsFileDescriptor(pipe)
+    cdef ssize_t waiting = c_readable_bytes(fd)
+    interrupted(waiting, "ioctl(FIONREAD)")
+    return waiting
