@@ -1,0 +1,177 @@
+/* NUMA policy and page placement, each call as a result or -errno; libnuma kept quiet. */
+#ifndef ZEROSYS_NUMA_H
+#define ZEROSYS_NUMA_H
+
+#include <numa.h>
+#include <numaif.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "_result.h"
+
+/* Facts of the kernel's interface that older headers lack. */
+#ifndef MPOL_LOCAL
+#define MPOL_LOCAL 4
+#endif
+#ifndef MPOL_PREFERRED_MANY
+#define MPOL_PREFERRED_MANY 5
+#endif
+#ifndef MPOL_WEIGHTED_INTERLEAVE
+#define MPOL_WEIGHTED_INTERLEAVE 6
+#endif
+#ifndef MPOL_F_STATIC_NODES
+#define MPOL_F_STATIC_NODES (1 << 15)
+#endif
+#ifndef MPOL_F_RELATIVE_NODES
+#define MPOL_F_RELATIVE_NODES (1 << 14)
+#endif
+#ifndef MPOL_F_NUMA_BALANCING
+#define MPOL_F_NUMA_BALANCING (1 << 13)
+#endif
+
+/* One width for every mask: the most nodes a kernel can be built for. The kernel takes
+ * one bit less than maxnode says, hence 1025 (libnuma's versions disagree about it). */
+#define NODES_MAX 1024
+#define ZS_MAXNODE (NODES_MAX + 1)
+#define ZS_WORD_BITS (8 * sizeof(unsigned long))
+
+struct zs_node_mask {
+    unsigned long word[NODES_MAX / (8 * sizeof(unsigned long))];
+};
+
+static inline int zs_mask_add(struct zs_node_mask *mask, long node)
+{
+    if (node < 0 || node >= NODES_MAX)
+        return -EINVAL;
+    mask->word[node / ZS_WORD_BITS] |= 1UL << (node % ZS_WORD_BITS);
+    return 0;
+}
+
+static inline int zs_mask_has(const struct zs_node_mask *mask, long node)
+{
+    return node >= 0 && node < NODES_MAX
+           && mask->word[node / ZS_WORD_BITS] >> (node % ZS_WORD_BITS) & 1;
+}
+
+static inline ssize_t zs_set_mempolicy(int mode, const struct zs_node_mask *nodes)
+{
+    return zs_or_errno(set_mempolicy(mode, nodes->word, ZS_MAXNODE));
+}
+
+/* The mode, with its flags, and the nodes; *address* only with MPOL_F_ADDR. */
+static inline ssize_t zs_get_mempolicy(int *mode, struct zs_node_mask *nodes, void *address,
+                                       unsigned int flags)
+{
+    /* A kernel that wrote past the mask would be found out here, not in our caller's frame. */
+    const unsigned long canary = 0x5ca1ab1e;
+    struct { struct zs_node_mask mask; unsigned long guard; } got = { .guard = canary };
+    ssize_t rc = zs_or_errno(get_mempolicy(mode, got.mask.word, ZS_MAXNODE, address, flags));
+    if (got.guard != canary)
+        return -EOVERFLOW;
+    *nodes = got.mask;
+    return rc;
+}
+
+static inline ssize_t zs_mbind(void *address, size_t length, int mode,
+                               const struct zs_node_mask *nodes, unsigned int flags)
+{
+    return zs_or_errno(mbind(address, length, mode, nodes->word, ZS_MAXNODE, flags));
+}
+
+static inline ssize_t zs_migrate_pages(int pid, const struct zs_node_mask *from,
+                                       const struct zs_node_mask *to)
+{
+    return zs_or_errno(migrate_pages(pid, ZS_MAXNODE, from->word, to->word));
+}
+
+/* nodes NULL only asks, and never faults a page in. Positive: so many did not move. */
+static inline ssize_t zs_move_pages(int pid, size_t n, void **pages, const int *nodes,
+                                    int *statuses, int flags)
+{
+    return zs_or_errno(move_pages(pid, n, pages, nodes, statuses, flags));
+}
+
+/* libnuma got this one late; the number is the same wherever system calls share a table. */
+#if !defined(SYS_set_mempolicy_home_node) \
+    && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__arm__) \
+        || defined(__powerpc__) || defined(__s390__) || defined(__riscv) || defined(__loongarch__))
+#define SYS_set_mempolicy_home_node 450
+#endif
+
+static inline ssize_t zs_set_mempolicy_home_node(void *address, size_t length, unsigned long node,
+                                                 unsigned long flags)
+{
+#ifdef SYS_set_mempolicy_home_node
+    return zs_or_errno(syscall(SYS_set_mempolicy_home_node, address, length, node, flags));
+#else
+    (void)address, (void)length, (void)node, (void)flags;
+    return -ENOSYS;
+#endif
+}
+
+static inline ssize_t zs_getcpu(unsigned int *cpu, unsigned int *node)
+{
+    return zs_or_errno(syscall(SYS_getcpu, cpu, node, NULL));
+}
+
+/* Ask for n pages that lie step bytes apart; *pages* and *statuses* are room for as many. */
+static inline ssize_t zs_page_statuses(uintptr_t address, size_t n, size_t step, void **pages,
+                                       int *statuses)
+{
+    for (size_t i = 0; i < n; i++)
+        pages[i] = (void *)(address + i * step);
+    return zs_move_pages(0, n, pages, NULL, statuses, 0);
+}
+
+/* Move n pages to *node* and leave each one's last word in *statuses*: its node, or -errno.
+ *
+ * The kernel gives up at the first batch that did not move whole and says nothing about the
+ * pages of that batch and after it, so these are asked for, and tried again one by one. */
+static inline ssize_t zs_move_statuses(uintptr_t address, size_t n, size_t step, int node,
+                                       int flags, void **pages, int *nodes, int *statuses)
+{
+    for (size_t i = 0; i < n; i++) {
+        pages[i] = (void *)(address + i * step);
+        nodes[i] = node;
+        statuses[i] = -EAGAIN;
+    }
+    ssize_t rc = zs_move_pages(0, n, pages, nodes, statuses, flags);
+    if (rc <= 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        if (statuses[i] != -EAGAIN)
+            continue;
+        rc = zs_move_pages(0, 1, &pages[i], NULL, &statuses[i], 0);
+        if (rc < 0)
+            return rc;
+        if (statuses[i] < 0 || statuses[i] == node)
+            continue;
+        statuses[i] = -EBUSY;
+        rc = zs_move_pages(0, 1, &pages[i], nodes, &statuses[i], flags);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* A set of nodes in libnuma's type, over our own memory: its allocator ends the process. */
+static inline ssize_t zs_run_on_node_mask(struct zs_node_mask *nodes)
+{
+    struct bitmask set = { .size = NODES_MAX, .maskp = nodes->word };
+    /* _all: the plain one drops nodes without memory, which may well have CPUs. */
+    return zs_or_errno(numa_run_on_node_mask_all(&set));
+}
+
+static inline ssize_t zs_run_on_node(int node) { return zs_or_errno(numa_run_on_node(node)); }
+
+static inline ssize_t zs_node_of_cpu(int cpu) { return zs_or_errno(numa_node_of_cpu(cpu)); }
+
+static inline int zs_node_exists(int node)
+{
+    return node >= 0 && node <= numa_max_node() && numa_bitmask_isbitset(numa_nodes_ptr, node);
+}
+
+#endif
