@@ -17,7 +17,10 @@ if TRACE:
     MACROS += [("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
 # Warnings of our own C are errors; Cython's generated code has two harmless kinds of its own.
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
-DIRECTIVES = {"language_level": 3, "binding": True, "linetrace": TRACE, "embedsignature": False}
+# Plain C functions and not Cython's own kind: the interpreter calls them 10 to 20 ns faster, which is
+# a sixth of a wrapper's whole cost; "clinic" gives inspect.signature() what "binding" would have.
+DIRECTIVES = {"language_level": 3, "binding": False, "linetrace": TRACE,
+              "embedsignature": True, "embedsignature.format": "clinic"}
 LIBRARIES = {"_numa": ["numa"]}
 
 

@@ -7,22 +7,24 @@ they are. Short counts and 0 at the end of input are return values.
 from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.object cimport PyObject_AsFileDescriptor
+from cpython.ref cimport Py_DECREF, PyObject
 from libc.errno cimport EBADF, EBUSY, EINVAL, EPERM
 from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY
 
-from os import fsencode
-
-from zerosys._args cimport as_bits, as_count, as_int
+from zerosys._args cimport as_bits, as_count, as_fd, as_int
 from zerosys._result cimport fail, interrupted
 
+cdef extern from "Python.h":
+    int PyUnicode_FSConverter(object path, PyObject **encoded) except 0
 
-cdef loff_t *place(object offset, loff_t *at, str name) except? NULL:
-    """*at*, filled from *offset*; NULL for None: the file's own position."""
-    if offset is None:
-        return NULL
-    at[0] = as_count(offset, name)
-    return at
+
+cdef inline int place(object offset, loff_t *value, loff_t **at, str name) except -1:
+    """Point *at* to *value*, filled from *offset*; to nothing for None: the file's own position."""
+    at[0] = NULL
+    if offset is not None:
+        value[0] = as_count(offset, name)
+        at[0] = value
+    return 0
 
 
 cdef int refuse(ssize_t rc, str call, int src, int dst) except -1:
@@ -51,12 +53,14 @@ def splice(src, dst, count, offset_src=None, offset_dst=None, flags=0):
     See splice(2).
     """
     cdef size_t n = as_count(count, "count")
-    cdef int src_fd = PyObject_AsFileDescriptor(src)
-    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef int src_fd = as_fd(src)
+    cdef int dst_fd = as_fd(dst)
     cdef unsigned int bits = as_bits(flags, "flags")
     cdef loff_t src_at, dst_at
-    cdef loff_t *at_src = place(offset_src, &src_at, "offset_src")
-    cdef loff_t *at_dst = place(offset_dst, &dst_at, "offset_dst")
+    cdef loff_t *at_src
+    cdef loff_t *at_dst
+    place(offset_src, &src_at, &at_src, "offset_src")
+    place(offset_dst, &dst_at, &at_dst, "offset_dst")
     cdef ssize_t moved
     while True:
         with nogil:
@@ -75,8 +79,8 @@ def tee(src, dst, count, flags=0):
     and nothing can move. Both descriptors stay the caller's. See tee(2).
     """
     cdef size_t n = as_count(count, "count")
-    cdef int src_fd = PyObject_AsFileDescriptor(src)
-    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef int src_fd = as_fd(src)
+    cdef int dst_fd = as_fd(dst)
     cdef unsigned int bits = as_bits(flags, "flags")
     cdef ssize_t copied
     while True:
@@ -169,7 +173,7 @@ def vmsplice(fd, buffers, flags=0):
     fresh zero pages in the place of those it gave. Raises BlockingIOError if
     SpliceFlag.NONBLOCK is set and the pipe is full. See vmsplice(2).
     """
-    cdef int pipe = PyObject_AsFileDescriptor(fd)
+    cdef int pipe = as_fd(fd)
     cdef unsigned int bits = as_bits(flags, "flags")
     cdef Py_buffer view
     cdef iovec vec
@@ -191,10 +195,11 @@ def sendfile(dst, src, offset_src, count):
     descriptors stay the caller's. See sendfile(2).
     """
     cdef size_t n = as_count(count, "count")
-    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
-    cdef int src_fd = PyObject_AsFileDescriptor(src)
+    cdef int dst_fd = as_fd(dst)
+    cdef int src_fd = as_fd(src)
     cdef loff_t at
-    cdef loff_t *at_src = place(offset_src, &at, "offset_src")
+    cdef loff_t *at_src
+    place(offset_src, &at, &at_src, "offset_src")
     cdef ssize_t sent
     while True:
         with nogil:
@@ -214,12 +219,14 @@ def copy_file_range(src, dst, count, offset_src=None, offset_dst=None, flags=0):
     See copy_file_range(2).
     """
     cdef size_t n = as_count(count, "count")
-    cdef int src_fd = PyObject_AsFileDescriptor(src)
-    cdef int dst_fd = PyObject_AsFileDescriptor(dst)
+    cdef int src_fd = as_fd(src)
+    cdef int dst_fd = as_fd(dst)
     cdef unsigned int bits = as_bits(flags, "flags")
     cdef loff_t src_at, dst_at
-    cdef loff_t *at_src = place(offset_src, &src_at, "offset_src")
-    cdef loff_t *at_dst = place(offset_dst, &dst_at, "offset_dst")
+    cdef loff_t *at_src
+    cdef loff_t *at_dst
+    place(offset_src, &src_at, &at_src, "offset_src")
+    place(offset_dst, &dst_at, &at_dst, "offset_dst")
     cdef ssize_t copied
     while True:
         with nogil:
@@ -231,9 +238,17 @@ def copy_file_range(src, dst, count, offset_src=None, offset_dst=None, flags=0):
 
 
 cdef bytes path(object name):
-    cdef bytes encoded = fsencode(name)
-    if 0 in encoded:
-        raise ValueError(f"a path has no NUL byte, unlike {name!r}")
+    """*name* (str, bytes or a path object) as the kernel takes it."""
+    cdef bytes encoded
+    cdef PyObject *converted
+    try:
+        PyUnicode_FSConverter(name, &converted)
+    except UnicodeError:
+        raise
+    except ValueError:
+        raise ValueError(f"a path has no NUL byte, unlike {name!r}") from None
+    encoded = <bytes>converted
+    Py_DECREF(encoded)  # the converter's own reference
     return encoded
 
 
@@ -265,7 +280,7 @@ def pipe_capacity(pipe):
     A pipe counts slots, not bytes: many small writes fill it early.
     See fcntl(2), F_GETPIPE_SZ.
     """
-    cdef int fd = PyObject_AsFileDescriptor(pipe)
+    cdef int fd = as_fd(pipe)
     cdef ssize_t size = c_get_pipe_size(fd)
     interrupted(size, "fcntl(F_GETPIPE_SZ)")
     return size
@@ -279,7 +294,7 @@ def set_pipe_capacity(pipe, size):
     (EBUSY) stays as it is. The kernel rounds up to a power of two pages.
     See fcntl(2), F_SETPIPE_SZ.
     """
-    cdef int fd = PyObject_AsFileDescriptor(pipe)
+    cdef int fd = as_fd(pipe)
     cdef Py_ssize_t wish = min(as_count(size, "size"), 1 << 30)
     cdef ssize_t have = c_get_pipe_size(fd), got
     interrupted(have, "fcntl(F_GETPIPE_SZ)")
@@ -297,7 +312,7 @@ def set_pipe_capacity(pipe, size):
 
 def pipe_occupancy(pipe):
     """The bytes that wait in *pipe* to be read. See ioctl_pipe(2), FIONREAD."""
-    cdef int fd = PyObject_AsFileDescriptor(pipe)
+    cdef int fd = as_fd(pipe)
     cdef ssize_t waiting = c_readable_bytes(fd)
     interrupted(waiting, "ioctl(FIONREAD)")
     return waiting
