@@ -1,0 +1,1 @@
+"""Benchmarks of zerosys: one question a file, rivals in the same run. See README.md."""
