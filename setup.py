@@ -33,17 +33,23 @@ def require_headers() -> None:
         try:
             probe = subprocess.run([*compiler, "-c", source, "-o", f"{folder}/probe.o"], capture_output=True)
         except FileNotFoundError:
-            sys.exit(f"zerosys: no C compiler ({compiler[0]}): install one (apt-get install gcc; dnf install gcc)")
+            sys.exit(
+                f"zerosys: no C compiler ({compiler[0]}): install one (apt-get install gcc; dnf install gcc)"
+            )
     if probe.returncode:
-        sys.exit("zerosys: numa.h was not found: install libnuma's headers "
-                 "(apt-get install libnuma-dev; dnf install numactl-devel)")
+        sys.exit(
+            "zerosys: numa.h was not found: install libnuma's headers "
+            "(apt-get install libnuma-dev; dnf install numactl-devel)"
+        )
 
 
 def extensions() -> list[Extension]:
     return [
         Extension(
-            f"zerosys.{source.stem}", [f"zerosys/{source.name}"],
-            include_dirs=["zerosys"], define_macros=MACROS,
+            f"zerosys.{source.stem}",
+            [f"zerosys/{source.name}"],
+            include_dirs=["zerosys"],
+            define_macros=MACROS,
             libraries=LIBRARIES.get(source.stem, []),
             depends=[str(header) for header in sorted(Path("zerosys").glob("*.h"))],
             extra_compile_args=["-std=gnu11", "-pthread", "-fvisibility=hidden", *WARNINGS],

@@ -1,0 +1,90 @@
+"""Run tests and snippets on several NUMA nodes: inside a throw-away virtual machine.
+
+The files in tests/guest/SHAPE/ run inside a guest of that shape, all in one boot (tests/test_guest.py
+starts it). They see the same tree and the same interpreter; ZEROSYS_GUEST names the shape.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from needs import need
+
+TREE = Path(__file__).resolve().parent.parent
+NUMA_VM = TREE / "tools" / "numa-vm"
+NO_GUEST = 125  # numa-vm's own exit code when it cannot boot one
+
+# Each is a folder of tests/guest/. Sizes are small: a guest takes memory only as it touches it.
+SHAPES: dict[str, tuple[str, ...]] = {
+    # two ordinary nodes with a pool of huge pages each
+    "two": ("--nodes", "2", "--mem", "768M", "--hugepages", "16"),
+    # three nodes of different sizes, the last one without a CPU; swap
+    "odd": ("--nodes", "2", "--memory-only-node", "--mem", "768M,384M,256M", "--cpus", "3", "--swap", "256M"),
+}
+
+
+@cache
+def refusal() -> str | None:
+    """Why this machine boots no guest, or None if it does. The first call may install QEMU."""
+    if os.environ.get("ZEROSYS_GUEST"):
+        return "this is a guest"
+    done = subprocess.run(
+        [NUMA_VM, "--setup"], capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return lines[0] if lines else f"numa-vm --setup ended with {done.returncode}"
+    return None
+
+
+def run(shape: str, command: Sequence[str], *, timeout: float = 600) -> subprocess.CompletedProcess:
+    """Run *command* in a fresh guest of *shape*, in the tree's folder; capture what it says."""
+    need("guest", refusal())
+    done = subprocess.run(
+        [NUMA_VM, *SHAPES[shape], "--timeout", str(timeout), "--", *command],
+        cwd=TREE, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        env={**os.environ, "ZEROSYS_GUEST": shape, "ZEROSYS_REQUIRE": "numa"},
+    )  # fmt: skip
+    if done.returncode == NO_GUEST:
+        need("guest", f"no guest of shape {shape!r}: {done.stderr.strip()[-2000:]}")
+    return done
+
+
+def python(shape: str, code: str, **options) -> subprocess.CompletedProcess:
+    """Run Python *code* in a guest of *shape*."""
+    return run(shape, [sys.executable, "-c", code], **options)
+
+
+def judge(done: subprocess.CompletedProcess) -> str:
+    """The closing line of a pytest run that passed; AssertionError, with its report, for any other.
+
+    A run in which no test passed has proved nothing, and fails.
+    """
+    report = f"\n--- inside:\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"ended with {done.returncode}{report}"
+    closing = done.stdout.rstrip().splitlines()[-1]
+    assert re.search(r"\b[1-9][0-9]* passed", closing), f"no test passed{report}"
+    return closing
+
+
+def pytest_command(*where: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        f"{TREE}/pyproject.toml",
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        *where,
+    ]
+
+
+def run_tests(shape: str) -> str:
+    """Run the tests in tests/guest/*shape*/ in one guest, and judge them."""
+    return judge(run(shape, pytest_command(f"tests/guest/{shape}")))
