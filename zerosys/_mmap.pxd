@@ -96,6 +96,7 @@ cdef class Mapping:
     cdef int drop(self) except -1
     cdef int leave(self) except -1
     cdef int reach(self, int file) except -1
+    cdef size_t map_half(self, int file, size_t place) except 0
     cdef int map_at(self, int file, size_t align) except -1
     cdef int in_slices(self, Work work, size_t at, size_t n, int word) except -1
     cdef int resize_anonymous(self, Py_ssize_t wish) except -1

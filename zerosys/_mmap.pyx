@@ -28,6 +28,14 @@ cdef ssize_t work_on(Work work, size_t at, size_t n, int word) noexcept nogil:
     return c_msync(at, n, word)
 
 
+def page_size_of(fd):
+    """The bytes of a page of a mapping of *fd*: its hugetlbfs's, else the base page's.
+
+    See fstatfs(2).
+    """
+    return page_of(PyObject_AsFileDescriptor(fd), 0)
+
+
 @cython.no_gc_clear
 cdef class Mapping:
     """Memory mapped from *fd*, or anonymous memory if *fd* is None.
@@ -36,8 +44,8 @@ cdef class Mapping:
     *flags* are MapFlag (SHARED unless told otherwise; FIXED is refused, since it would
     replace somebody's memory), *protection* is Protection. *mirror* maps the same pages
     twice in a row: the buffer is then 2 * *size* bytes long, of which byte i and byte
-    *size* + i are one; *size* is a multiple of the page. *align* is a power of two of
-    bytes for the address. A file must reach as far as the mapping: what a peer truncates
+    *size* + i are one; *size* is a multiple of the page. *align*, a power of two of
+    bytes, divides the address and the mapped size. A file must reach as far as the mapping: what a peer truncates
     later is SIGBUS to touch, so share sealed memfds.
 
     It is a buffer. Each view (memoryview, numpy.frombuffer, ...) is a lease: close()
@@ -48,6 +56,7 @@ cdef class Mapping:
     def __cinit__(self, fd, size, *, offset=0, flags=MAP_SHARED, protection=PROT_READ | PROT_WRITE,
                   mirror=False, align=0):
         cdef int file = -1 if fd is None else PyObject_AsFileDescriptor(fd)
+        cdef size_t step
         self.is_closed = True
         self.asked = as_count(size, "size")
         self.start = as_count(offset, "offset")
@@ -66,12 +75,13 @@ cdef class Mapping:
             raise ValueError(f"size must be 1 to {1 << 62}, not {self.asked}")
         if self.start % self.page:
             raise ValueError(f"offset must be a multiple of the page of {self.page} bytes, not {self.start}")
-        if mirror and (self.asked % self.page or not self.bits & MAP_SHARED or file < 0):
-            raise ValueError(f"a mirror needs a file, SHARED, and a size that is a multiple of the page of "
-                             f"{self.page} bytes, not {self.asked}")
-        self.span = rounded(self.asked, self.page)
+        step = as_align(align, self.page)
+        if mirror and (self.asked % <Py_ssize_t>step or not self.bits & MAP_SHARED or file < 0):
+            raise ValueError(f"a mirror needs a file, SHARED, and a size that is a multiple of {step} bytes, "
+                             f"not {self.asked}")
+        self.span = rounded(self.asked, step)
         self.reach(file)
-        self.map_at(file, as_align(align, self.page))
+        self.map_at(file, step)
         self.is_closed = False
 
     cdef int reach(self, int file) except -1:
@@ -81,6 +91,10 @@ cdef class Mapping:
             return 0
         interrupted(or_errno(fstat(file, &about)), "fstat")
         self.device, self.inode = about.st_dev, about.st_ino
+        # The last base page of a file may be partly beyond its end, and reads zeros there.
+        if S_ISREG(about.st_mode) and <off_t>rounded(about.st_size, BASE_PAGE) < self.start + self.span:
+            raise ValueError(f"the file has {about.st_size} bytes, which is less than offset {self.start} "
+                             f"+ mapped size {self.span}: ftruncate() it first")
         if S_ISREG(about.st_mode) and about.st_size < self.start + self.asked:
             raise ValueError(f"the file has {about.st_size} bytes, which is less than offset {self.start} "
                              f"+ size {self.asked}: ftruncate() it first")
@@ -88,27 +102,35 @@ cdef class Mapping:
 
     cdef int map_at(self, int file, size_t align) except -1:
         """Map into addresses reserved for it, so that two halves can lie side by side."""
-        cdef Range room = reserve(self.span * (2 if self.mirrored else 1), align)
-        cdef int half
-        cdef ssize_t at
-        for half in range(2 if self.mirrored else 1):
-            while True:
-                with nogil:  # MAP_POPULATE and MAP_LOCKED read the whole file
-                    at = c_mmap(room.at + half * self.span, self.span, self.prot, self.bits | MAP_FIXED,
-                                file, self.start)
-                if at != -EINTR:
-                    break
-                PyErr_CheckSignals()
-            if at == -ENOMEM and self.page > <Py_ssize_t>BASE_PAGE:
-                fail(at, "mmap", f"the pool of {self.page >> 10} kB huge pages has fewer free than "
-                     f"{self.span // self.page}: see /sys/kernel/mm/hugepages/hugepages-"
-                     f"{self.page >> 10}kB/nr_hugepages")
-            interrupted(at, "mmap")
+        cdef Range room
+        if self.mirrored or align > <size_t>self.page:
+            room = reserve(self.span * (2 if self.mirrored else 1), align)
+            self.map_half(file, room.at)
+            if self.mirrored:
+                self.map_half(file, room.at + self.span)
+        else:
+            room = Range.__new__(Range)
+            room.at = self.map_half(file, 0)
+            room.length = self.span
         room.former = self.range
         self.range = room
         if self.mirrored:
             self.span *= 2
         return 0
+
+    cdef size_t map_half(self, int file, size_t place) except 0:
+        """Map ``span`` bytes at *place*, reserved for them, or where the kernel likes (0)."""
+        cdef int bits = self.bits | (MAP_FIXED if place else 0)
+        cdef ssize_t at
+        while True:
+            with nogil:  # MAP_POPULATE and MAP_LOCKED read the whole file
+                at = c_mmap(place, self.span, self.prot, bits, file, self.start)
+            if at == -ENOMEM and self.page > <Py_ssize_t>BASE_PAGE:
+                fail(at, "mmap", f"the pool of {self.page >> 10} kB huge pages has fewer free than "
+                     f"{self.span // self.page}: see /sys/kernel/mm/hugepages/hugepages-"
+                     f"{self.page >> 10}kB/nr_hugepages")
+            if not interrupted(at, "mmap"):
+                return at
 
     # -- what it is ------------------------------------------------------------------------
 
@@ -450,6 +472,7 @@ cdef class Mapping:
         return 0
 
 
+@cython.auto_pickle(False)
 @cython.no_gc_clear  # __dealloc__ gives the lease back to its owner
 @cython.final
 cdef class Lease:
