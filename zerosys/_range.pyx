@@ -10,6 +10,7 @@ from zerosys._result cimport fail, interrupted
 BASE_PAGE = sysconf(_SC_PAGESIZE)
 
 
+@cython.auto_pickle(False)
 @cython.no_gc_clear  # what refers to it, in a cycle, may still touch the memory
 @cython.final
 cdef class Range:
