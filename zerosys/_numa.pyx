@@ -4,13 +4,19 @@ Addresses and lengths are ints; a node is 0 to 1023, a set of nodes any iterable
 them. Policies of a thread hold for the calling thread only.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.errno cimport EAGAIN, EINVAL, EIO, ENOSYS
+from libc.errno cimport EAGAIN, EINVAL, EIO, ENOENT, ENOSYS
 from libc.string cimport memset
+from posix.unistd cimport _SC_PAGESIZE, sysconf
 
 from zerosys._args cimport as_bits, as_count, as_int
-from zerosys._result cimport fail, interrupted
+from zerosys._result cimport fail, interrupted, or_errno
+
+cdef extern from "<sys/mman.h>" nogil:
+    int mincore(void *address, size_t length, unsigned char *resident)
+
 
 cdef extern from *:
     """
@@ -275,6 +281,57 @@ def move_range(address, length, step, node, flags=MPOL_MF_MOVE):
     holds. Raises as move_pages(); what had moved stays moved. See move_pages(2).
     """
     return each_page(address, length, step, as_node(node, "node"), as_int(flags, "flags"))
+
+
+def extent_of(buffer):
+    """The address and length in bytes of a C-contiguous *buffer*, read-only or not.
+
+    They hold as long as the buffer may not move: keep a memoryview of it meanwhile.
+    """
+    cdef Py_buffer view
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        return <size_t>view.buf, view.len
+    finally:
+        PyBuffer_Release(&view)
+
+
+def count_unmapped(address, length):
+    """The base pages in *length* bytes from *address* that exist but are not mapped here.
+
+    move_pages(2) says -ENOENT of them, mincore(2) that they are in memory: another process
+    touched them. mincore cannot tell for huge pages, nor for files of other users. Touches
+    nothing. See mincore(2).
+    """
+    cdef size_t at = as_count(address, "address"), size = as_count(length, "length")
+    cdef size_t page = sysconf(_SC_PAGESIZE), left, n, unmapped = 0, i
+    cdef ssize_t rc
+    cdef void **pages = <void **>PyMem_Malloc(CHUNK * (sizeof(void *) + sizeof(int) + 1))
+    if pages is NULL:
+        raise MemoryError("no memory to describe pages")
+    cdef int *statuses = <int *>&pages[CHUNK]
+    cdef unsigned char *resident = <unsigned char *>&statuses[CHUNK]
+    try:
+        left = size // page + (size % page != 0)
+        while left:
+            n = min(left, <size_t>CHUNK)
+            with nogil:
+                # mincore first: a page that is mapped in between then counts as mapped
+                rc = or_errno(mincore(<void *>at, n * page, resident))
+                if rc >= 0:
+                    rc = c_page_statuses(at, n, page, pages, statuses)
+                if rc >= 0:
+                    for i in range(n):
+                        if statuses[i] == -ENOENT and resident[i] & 1:
+                            unmapped += 1
+            if interrupted(rc, "mincore"):
+                continue
+            at += n * page
+            left -= n
+            PyErr_CheckSignals()
+        return unmapped
+    finally:
+        PyMem_Free(pages)
 
 
 def available():

@@ -1,0 +1,96 @@
+"""The machine as sysfs tells it: this one, odd ones, and recorded ones."""
+
+import os
+
+import pytest
+from trees import node_files, recorded, unpack, write_tree
+
+from zerosys import _numa
+from zerosys.machine import topology
+from zerosys.nodes import format
+
+#: Where hwloc hides what the kernel said: NUMA information it judges broken.
+HIDDEN = {"8em64t-2s2ca2c-buggynuma": set(range(1, 8)), "fakeheterocpunuma": {4, 5}}
+
+
+def test_this_machine_agrees_with_libnuma_and_the_kernel():
+    machine = topology()
+    assert machine.available
+    assert max(machine.nodes) == _numa.max_node()
+    assert machine.allowed_nodes == _numa.mems_allowed()
+    assert machine.allowed_cpus == os.sched_getaffinity(0)
+    for id, node in machine.nodes.items():
+        assert node.memory_total == _numa.node_size(id)[0]
+        assert node.online_cpus <= node.cpus
+        assert all(_numa.node_of_cpu(cpu) == id == machine.node_of_cpu(cpu) for cpu in node.online_cpus)
+        assert all(_numa.distance(id, other) == far for other, far in node.distances.items())
+
+
+@pytest.mark.parametrize("name", sorted(recorded()))
+def test_recorded_machine_is_read_as_hwloc_read_it(name, tmp_path):
+    expected = recorded()[name]
+    machine = topology(unpack(name, tmp_path))
+    nodes = {node["id"]: node for node in expected["nodes"]}
+    assert set(machine.nodes) - HIDDEN.get(name, set()) == set(nodes)
+    for id, told in nodes.items():
+        node = machine.nodes[id]
+        if name not in HIDDEN:
+            assert node.memory_total == told["memory_bytes"]
+            # hwloc gives a node without CPUs the nearest ones
+            assert not node.online_cpus or format(node.online_cpus) == told["cpus"]
+        assert (node.kind == "device") == (told["subtype"] == "GPUMemory")
+    if expected["distances"] and name not in HIDDEN:
+        ids = expected["distances"]["indexes"]
+        seen = [machine.nodes[a].distances[b] for a in ids for b in ids]
+        assert seen == expected["distances"]["values"]
+
+
+def test_gaps_in_the_numbers_and_nodes_without_cpus_or_memory(tmp_path):
+    root = write_tree(tmp_path, {
+        "sys/devices/system/cpu/online": "0-2\n",
+        "sys/devices/system/node/online": "0,2,7\n",
+        **node_files(0, cpus="0-1", total=1000, free=400, distance="10 20 30"),
+        **node_files(2, cpus="2-3", total=0, distance="20 10 40"),
+        **node_files(7, cpus="", total=500, distance="30 40 10"),
+        "sys/devices/system/node/node7/hugepages/hugepages-2048kB/nr_hugepages": "8\n",
+        "sys/devices/system/node/node7/hugepages/hugepages-2048kB/free_hugepages": "5\n",
+        "proc/self/status": "Name:\tx\nMems_allowed_list:\t0,7\nCpus_allowed_list:\t1-3\n",
+    })
+    machine = topology(root)
+    assert sorted(machine.nodes) == [0, 2, 7]
+    assert [machine.nodes[id].kind for id in (0, 2, 7)] == ["ordinary", "no memory", "no cpus"]
+    assert machine.nodes[2].cpus == {2, 3} and machine.nodes[2].online_cpus == {2}
+    assert machine.nodes[0].memory_free == 400 * 1024
+    assert machine.nodes[2].distances == {0: 20, 2: 10, 7: 40}
+    assert machine.nodes[7].huge_pages == {2 << 20: (8, 5)}
+    assert machine.nodes_with_cpus == {0, 2} and machine.nodes_with_memory == {0, 7}
+    assert machine.allowed_nodes == {0, 7} and machine.allowed_cpus == {1, 2}
+    assert machine.node_of_cpu(2) == 2 and machine.node_of_cpu(9) is None
+
+
+def test_no_node_directory_is_one_assumed_node_with_everything(tmp_path):
+    root = write_tree(tmp_path, {
+        "sys/devices/system/cpu/cpu0/": "", "sys/devices/system/cpu/cpu1/online": "1\n",
+        "sys/devices/system/cpu/cpu2/online": "0\n", "sys/devices/system/cpu/cpufreq/": "",
+        "proc/meminfo": "MemTotal: 64 kB\nMemFree: 8 kB\nHugePages_Total: 3\n"})
+    machine = topology(root)
+    assert machine.available is False
+    assert machine.nodes[0].cpus == machine.online_cpus == {0, 1}
+    assert (machine.nodes[0].memory_total, machine.nodes[0].memory_free) == (65536, 8192)
+    assert machine.allowed_nodes == {0}
+
+
+def test_cpumap_stands_in_for_cpulist_and_a_wrong_distance_row_for_none(tmp_path):
+    root = write_tree(tmp_path, {
+        "sys/devices/system/cpu/online": "0-63\n",
+        "sys/devices/system/node/node1/cpumap": "1,00000003\n",
+        "sys/devices/system/node/node1/distance": "21 10\n",
+        "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 4 kB\n"})
+    node = topology(root).nodes[1]
+    assert node.cpus == {0, 1, 32}
+    assert node.distances == {}
+
+
+def test_a_root_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        topology(tmp_path / "nowhere")

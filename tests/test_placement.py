@@ -1,0 +1,74 @@
+"""Where pages lie, asked without touching, and moving them, on whatever machine this is."""
+
+import mmap
+import os
+
+import pytest
+from memory import PAGE, pages
+
+from zerosys import _numa
+from zerosys.errors import PlacementError
+from zerosys.whereabouts import move_to, placement
+
+NODE = min(_numa.mems_allowed())
+FOREIGN = _numa.max_node() + 1
+
+
+def test_untouched_pages_are_absent_and_stay_so():
+    with pages(7) as memory:
+        for _ in range(2):
+            where = placement(memory)
+            assert (where.nodes, where.absent, where.unmapped, where.unknown) == ({}, 7, 0, 0)
+        memory.touch()
+        where = placement(memory)
+        assert sum(where.nodes.values()) == where.pages == 7
+        assert where.all_on(frozenset(where.nodes)) and not where.all_on(FOREIGN)
+
+
+def test_page_of_zeros_is_nobodys():
+    with mmap.mmap(-1, 4 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        assert memory[PAGE] == 0  # reading maps the kernel's one page of zeros
+        memory[2 * PAGE] = 1
+        where = placement(memory)
+        assert (sum(where.nodes.values()), where.absent, where.unmapped) == (1, 3, 0)
+
+
+def test_pages_that_only_another_mapping_touched_are_unmapped_here():
+    """FAULTS N7, and what a fresh attacher sees."""
+    fd = os.memfd_create("test")
+    try:
+        os.ftruncate(fd, 5000 * PAGE)
+        with mmap.mmap(fd, 5000 * PAGE) as mine, mmap.mmap(fd, 5000 * PAGE) as theirs:
+            for page in (0, 1, 4999):
+                theirs[page * PAGE] = 1
+            where = placement(mine)
+            assert (where.nodes, where.absent, where.unmapped) == ({}, 4997, 3)
+            assert sum(placement(theirs).nodes.values()) == 3
+            assert mine[4999 * PAGE] == 1
+            where = placement(mine)
+            assert (sum(where.nodes.values()), where.absent, where.unmapped) == (1, 4997, 2)
+    finally:
+        os.close(fd)
+
+
+def test_any_buffer_has_a_placement():
+    block = bytearray(10 * PAGE)
+    assert sum(placement(block).nodes.values()) >= 10
+    assert placement(b"").pages == 0
+    assert placement(memoryview(block)[PAGE:PAGE + 1]).pages == 1
+    with pytest.raises(TypeError):
+        placement(3)
+
+
+def test_moving_to_the_node_where_pages_are_leaves_them_there():
+    with pages(9) as memory:
+        memory.map[0] = 1
+        where = move_to(memory, NODE)
+        assert (where.nodes, where.absent) == ({NODE: 1}, 8)
+
+
+def test_moving_to_a_node_that_is_not_there_is_an_error():
+    with pages(1, touch=True) as memory:
+        with pytest.raises(PlacementError, match=f"node {FOREIGN} does not exist"):
+            move_to(memory, FOREIGN)
+        assert placement(memory).pages == 1

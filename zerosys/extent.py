@@ -1,0 +1,66 @@
+"""The pages that hold a buffer: what policy, placement and moving work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from mmap import PAGESIZE
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+from zerosys import _numa
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Mapped(Protocol):
+    """A mapping that knows its own extent, as zerosys's own do."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def mapped_size(self) -> int: ...
+
+
+Memory: TypeAlias = "Mapped | Buffer"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Whole pages: from ``address``, ``length`` bytes, of ``page_size`` bytes each."""
+
+    address: int
+    length: int
+    page_size: int
+
+    @property
+    def pages(self) -> int:
+        return self.length // self.page_size
+
+
+@contextmanager
+def pages_of(memory: Memory) -> Iterator[Extent]:
+    """The extent of *memory*, which stays mapped inside the block.
+
+    An object with ``address`` and ``mapped_size`` is taken at its word, and at its
+    ``page_size`` where it has one; of any other buffer these are the base pages that
+    hold its bytes, so its neighbours on the first and last page belong to it too.
+    Raises TypeError for what is neither, BufferError for a buffer that is not contiguous.
+    """
+    try:
+        view = memoryview(memory)  # type: ignore[arg-type]
+    except TypeError:
+        if not hasattr(memory, "mapped_size"):
+            raise
+        view = memoryview(b"")
+    with view:
+        if hasattr(memory, "mapped_size"):
+            mapped = cast(Mapped, memory)
+            page = getattr(mapped, "page_size", PAGESIZE)
+            yield Extent(mapped.address, -(-mapped.mapped_size // page) * page, page)
+        else:
+            address, length = _numa.extent_of(view)
+            begin = address - address % PAGESIZE
+            pages = -(-(address + length - begin) // PAGESIZE) if length else 0
+            yield Extent(begin, pages * PAGESIZE, PAGESIZE)

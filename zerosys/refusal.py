@@ -1,0 +1,61 @@
+"""Why the kernel refused a NUMA call, as far as it can be checked, and what to do about it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import warnings
+
+from zerosys.errors import PlacementError, PlacementWarning
+
+CAP_SYS_NICE = 23
+
+
+def _status(key: str) -> str:
+    with open("/proc/thread-self/status") as status:
+        for line in status:
+            if line.startswith(f"{key}:"):
+                return line.split()[1]
+    return "0"
+
+
+def filtered() -> bool:
+    """Whether a seccomp filter stands between this thread and the kernel."""
+    return _status("Seccomp") == "2"
+
+
+def may_move_all() -> bool:
+    """Whether this thread may move pages that other mappings share: CAP_SYS_NICE."""
+    return bool(int(_status("CapEff"), 16) >> CAP_SYS_NICE & 1)
+
+
+def remedy(refusal: OSError, call: str) -> str:
+    """The cause of *refusal* that was checked, with what helps; empty where none was found."""
+    if refusal.errno not in (errno.EPERM, errno.ENOSYS):
+        return ""
+    if filtered():
+        return (f"a seccomp filter guards this process, as container runtimes set by default: allow {call} "
+                "in its profile, or add CAP_SYS_NICE (docker run --cap-add SYS_NICE)")
+    if refusal.errno == errno.ENOSYS and not os.path.isdir("/sys/devices/system/node"):
+        return "this kernel was built without NUMA, so all memory is on one node: ask for no placement"
+    if refusal.errno == errno.EPERM and not may_move_all():
+        return "CAP_SYS_NICE is missing: run with it, or move only pages of one mapping"
+    return ""
+
+
+def placement_error(refusal: OSError, call: str) -> PlacementError:
+    """The PlacementError for *refusal* of *call*, with the remedy where the cause is known."""
+    why = remedy(refusal, call)
+    text = f"{call}: {os.strerror(refusal.errno or 0)}"
+    return PlacementError(refusal.errno, f"{text}; {why}" if why else text)
+
+
+def warn(text: str) -> None:
+    """Warn of a placement that is not what was asked, at the line outside zerosys that asked."""
+    inside = (os.path.dirname(__file__) + os.sep, contextlib.__file__)
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(PlacementWarning(text), stacklevel=level)
