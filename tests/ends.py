@@ -89,7 +89,7 @@ def _feed(fd: int, data: bytes) -> None:
     with contextlib.suppress(OSError), open(fd, "wb", buffering=0) as far:
         view = memoryview(data)
         while view:
-            view = view[far.write(view):]
+            view = view[far.write(view) :]
 
 
 class Sink:

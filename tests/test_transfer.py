@@ -192,9 +192,9 @@ def test_nothing_is_lost_when_the_sink_dies(source_kind, tmp_path):
     assert (failure.side, failure.moved, failure.stranded) == ("sink", transfer.moved, transfer.stranded)
     stranded = transfer.take_stranded()
     assert len(stranded) == failure.stranded
-    assert stranded == DATA[failure.moved:failure.moved + failure.stranded]
+    assert stranded == DATA[failure.moved : failure.moved + failure.stranded]
     transfer.close()
-    assert stranded + read_all(source.fd) == DATA[failure.moved:]
+    assert stranded + read_all(source.fd) == DATA[failure.moved :]
     source.close()
     near.close()
 
@@ -226,27 +226,31 @@ def test_a_full_disk_is_the_sinks_fault(tmp_path):
     assert (caught.value.errno, caught.value.side) == (errno.ENOSPC, "sink")
 
 
-@pytest.mark.parametrize(("arguments", "options", "error", "word"), [
-    ((0, 1), {"count": -1}, ValueError, "count"),
-    ((0, 1), {"count": 1.5}, TypeError, "float"),
-    ((0, 1), {"pipe_size": 0}, ValueError, "pipe_size"),
-    ((0, 1), {"offset_src": -1}, ValueError, "offset_src"),
-    ((b"abc", 1), {"offset_src": 1}, ValueError, "slice"),
-    ((b"abc", 1), {"count": 4}, ValueError, "3 bytes"),
-    ((0, bytearray(2)), {"count": 4}, ValueError, "2 bytes"),
-    ((0, b"abc"), {}, TypeError, "writable"),
-    ((0, memoryview(bytearray(8))[::2]), {}, TypeError, "contiguous"),
-    (("0", 1), {}, TypeError, "fileno"),
-    ((-1, 1), {}, ValueError, "-1"),
-    ((2**20, 1), {}, OSError, "src is not an open descriptor"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "word"),
+    [
+        ((0, 1), {"count": -1}, ValueError, "count"),
+        ((0, 1), {"count": 1.5}, TypeError, "float"),
+        ((0, 1), {"pipe_size": 0}, ValueError, "pipe_size"),
+        ((0, 1), {"offset_src": -1}, ValueError, "offset_src"),
+        ((b"abc", 1), {"offset_src": 1}, ValueError, "slice"),
+        ((b"abc", 1), {"count": 4}, ValueError, "3 bytes"),
+        ((0, bytearray(2)), {"count": 4}, ValueError, "2 bytes"),
+        ((0, b"abc"), {}, TypeError, "writable"),
+        ((0, memoryview(bytearray(8))[::2]), {}, TypeError, "contiguous"),
+        (("0", 1), {}, TypeError, "fileno"),
+        ((-1, 1), {}, ValueError, "-1"),
+        ((2**20, 1), {}, OSError, "src is not an open descriptor"),
+    ],
+)
 def test_bad_arguments_are_refused_before_anything_opens(arguments, options, error, word):
     with no_descriptor_left(), pytest.raises(error, match=word):
         Transfer(*arguments, **options)
 
 
-@pytest.mark.parametrize(("timeout", "error"), [
-    (-1, ValueError), (float("nan"), ValueError), ("1", TypeError)])
+@pytest.mark.parametrize(
+    ("timeout", "error"), [(-1, ValueError), (float("nan"), ValueError), ("1", TypeError)]
+)
 def test_bad_timeouts_are_refused(timeout, error):
     with Transfer(b"", 1) as transfer, pytest.raises(error):
         transfer.run(timeout)

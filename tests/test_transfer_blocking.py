@@ -214,8 +214,13 @@ def test_a_standard_descriptor_is_never_made_non_blocking(narrow, tmp_path):
     near, far = narrow
     (tmp_path / "data").write_bytes(DATA)
     reader = Background(read_all, far.fileno())
-    child = subprocess.run([sys.executable, "-c", IN_CHILD, tmp_path / "data"], stdout=near,
-                           stderr=subprocess.PIPE, text=True, timeout=60)
+    child = subprocess.run(
+        [sys.executable, "-c", IN_CHILD, tmp_path / "data"],
+        stdout=near,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
     near.shutdown(socket.SHUT_WR)
     assert reader.result() == DATA
     assert child.stderr.split() == ["True", str(len(DATA)), "read-write"]

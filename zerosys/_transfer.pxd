@@ -3,7 +3,8 @@
 Every call returns a ``WANT`` outcome or -errno; ``side`` tells who blocks or failed.
 """
 
-from zerosys._splice cimport loff_t
+cdef extern from "<sys/types.h>" nogil:
+    ctypedef long long loff_t
 
 cdef extern from "_transfer_ends.h" nogil:
     enum end_kind "zs_end_kind":

@@ -6,15 +6,13 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AsDouble
-from cpython.object cimport PyObject_AsFileDescriptor
 from libc.errno cimport EINTR, ETIMEDOUT
 from libc.string cimport memset
 from posix.stat cimport fstat, struct_stat
 from posix.time cimport CLOCK_MONOTONIC
 
-from zerosys._args cimport as_count
+from zerosys._args cimport as_count, as_fd
 from zerosys._result cimport fail
-from zerosys._splice cimport loff_t
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -122,7 +120,7 @@ cdef class Transfer:
 
     cdef int open_end(self, end *it, object thing, object offset, str name) except -1:
         cdef loff_t at = -1 if offset is None else as_count(offset, f"offset_{name}")
-        cdef ssize_t rc = c_end_open(it, PyObject_AsFileDescriptor(thing), at)
+        cdef ssize_t rc = c_end_open(it, as_fd(thing), at)
         if rc < 0:
             fail(rc, "fstat", f"{name} is not an open descriptor")
         return 0
