@@ -1,0 +1,243 @@
+"""What crosses to another process in a region's place, checked on arrival."""
+
+from __future__ import annotations
+
+import array
+import json
+import math
+import os
+import select
+import socket
+import struct
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing import reduction
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+_HEAD = struct.Struct("!8sII")  # magic, version, bytes of JSON that follow
+_MAGIC = b"zerosys\0"
+_VERSION = 1
+_LONGEST = 16 << 10
+# SCM_MAX_FD: whatever a stranger sends fits, and so can be closed.
+_MOST_FDS = 253
+_FD = struct.Struct("i")
+_LARGEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Particulars:
+    """What a handle says of its descriptor. Words of a stranger until they are checked."""
+
+    size: int
+    page_size: int
+    pages: str
+    source: str
+    policy: dict[str, Any] | None
+
+    def to_json(self) -> bytes:
+        """The bytes that from_json reads."""
+        return json.dumps(self.__dict__, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """Read what another process wrote. Raises ValueError for anything but that."""
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"a handle's particulars are no JSON: {error}") from None
+        kinds: dict[str, type | tuple[type, ...]] = {
+            "size": int,
+            "page_size": int,
+            "pages": str,
+            "source": str,
+            "policy": (dict, type(None)),
+        }
+        if not isinstance(fields, dict) or set(fields) != set(kinds):
+            raise ValueError(f"a handle has the particulars {', '.join(kinds)}, not {str(fields)[:200]}")
+        for name, kind in kinds.items():
+            value = fields[name]
+            if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                raise ValueError(f"a handle's {name} cannot be {str(value)[:200]!r}")
+        got = cls(**fields)
+        page = got.page_size
+        if not 1 <= got.size <= _LARGEST or not 1 <= page <= _LARGEST or page & (page - 1):
+            raise ValueError(f"a handle cannot have size {got.size} with pages of {page} bytes")
+        return got
+
+
+class RegionHandle:
+    """Owns a descriptor of a region's memory, and says what it is.
+
+    Made by ``SharedRegion.handle()`` or recv(); ``SharedRegion.attach(handle)`` maps it
+    and leaves it open. close() it, or use it in a ``with``.
+    """
+
+    def __init__(self, fd: int, particulars: Particulars) -> None:
+        """Take over *fd*: it is closed with the handle."""
+        self._fd = fd
+        self.particulars = particulars
+
+    def fileno(self) -> int:
+        """The descriptor, still the handle's. Raises ValueError once closed."""
+        if self._fd < 0:
+            raise ValueError("this RegionHandle is closed")
+        return self._fd
+
+    @property
+    def closed(self) -> bool:
+        """Whether the descriptor was given back."""
+        return self._fd < 0
+
+    def close(self) -> None:
+        """Give the descriptor back; attached regions keep their own. Twice is fine."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        self.fileno()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"descriptor {self._fd}"
+        return f"<RegionHandle of {self.particulars.size} bytes, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickle(self)
+
+
+def refuse_pickle(thing: object) -> NoReturn:
+    """The answer to plain pickle, which no descriptor can travel in, with the remedy."""
+    raise TypeError(
+        f"a {type(thing).__name__} holds a descriptor, which plain pickle cannot carry: pass it as an argument of "
+        "a multiprocessing Process, through its Queue, Pipe or Pool, or send its handle by zerosys.handle.send()"
+    )
+
+
+def reduce_handle(handle: RegionHandle) -> tuple[Any, ...]:
+    """What multiprocessing's own pickler writes; the descriptor travels beside the pickle."""
+    return _rebuild, (reduction.DupFd(handle.fileno()), handle.particulars.to_json())
+
+
+def _rebuild(carried: Any, particulars: bytes) -> RegionHandle:
+    return RegionHandle(carried.detach(), Particulars.from_json(particulars))
+
+
+reduction.register(RegionHandle, reduce_handle)
+
+
+def send(sock: socket.socket, handle: RegionHandle, *, timeout: float | None = None) -> None:
+    """Send *handle* over the connected Unix socket *sock*; the receiver gets its own descriptor.
+
+    Waits at most *timeout* seconds (None: for ever), whatever the socket's own timeout.
+    Raises TimeoutError, or OSError when the peer has gone. *handle* stays the caller's.
+    See unix(7), SCM_RIGHTS.
+    """
+    body = handle.particulars.to_json()
+    data = memoryview(_HEAD.pack(_MAGIC, _VERSION, len(body)) + body)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [handle.fileno()]))]
+    deadline = _deadline(timeout)
+    while data:
+        try:
+            sent = sock.sendmsg([data], rights, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            _wait(sock, select.POLLOUT, deadline, "send")
+            continue
+        data, rights = data[sent:], []
+
+
+def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
+    """Receive a handle that send() sent; the caller owns it.
+
+    Waits at most *timeout* seconds (None: for ever). Raises EOFError at the end of the
+    stream, TimeoutError, and ValueError for anything but one handle with one descriptor:
+    every descriptor that came is closed then. See unix(7), SCM_RIGHTS.
+    """
+    deadline = _deadline(timeout)
+    with ExitStack() as undo:
+        fds: list[int] = []
+        undo.callback(_close_all, fds)
+        if sock.type == socket.SOCK_STREAM:
+            head = _exactly(sock, _HEAD.size, fds, deadline)
+            body = _exactly(sock, _body_size(head), fds, deadline)
+        else:
+            message = _some(sock, _HEAD.size + _LONGEST, fds, deadline)
+            head, body = message[: _HEAD.size], message[_HEAD.size :]
+            if len(body) != _body_size(head):
+                raise ValueError(f"a handle's message says {_body_size(head)} bytes and has {len(body)}")
+        if len(fds) != 1:
+            raise ValueError(f"a handle comes with 1 descriptor, not {len(fds)}; what came was closed")
+        handle = RegionHandle(fds[0], Particulars.from_json(body))
+        undo.pop_all()
+    return handle
+
+
+def _body_size(head: bytes) -> int:
+    if len(head) != _HEAD.size:
+        raise ValueError(f"a handle's message has at least {_HEAD.size} bytes, not {len(head)}")
+    magic, version, length = _HEAD.unpack(head)
+    if magic != _MAGIC:
+        raise ValueError(f"what came is no zerosys handle: it starts with {magic!r}")
+    if version != _VERSION:
+        raise ValueError(f"a handle of version {version} came, this zerosys reads {_VERSION}: use one version")
+    if not 0 < length <= _LONGEST:
+        raise ValueError(f"a handle's particulars are 1 to {_LONGEST} bytes, not {length}")
+    return int(length)
+
+
+def _exactly(sock: socket.socket, count: int, fds: list[int], deadline: float) -> bytes:
+    data = b""
+    while len(data) < count:
+        data += _some(sock, count - len(data), fds, deadline)
+    return data
+
+
+def _some(sock: socket.socket, count: int, fds: list[int], deadline: float) -> bytes:
+    """Up to *count* bytes; the descriptors that come with them go into *fds* at once."""
+    while True:
+        try:
+            data, ancillary, flags, _ = sock.recvmsg(
+                count, socket.CMSG_SPACE(_MOST_FDS * _FD.size), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            _wait(sock, select.POLLIN, deadline, "recv")
+            continue
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                whole = len(payload) - len(payload) % _FD.size
+                fds.extend(fd for (fd,) in _FD.iter_unpack(payload[:whole]))
+        if flags & socket.MSG_CTRUNC:
+            raise OSError("recvmsg: more descriptors came than fit, or than RLIMIT_NOFILE allows (ulimit -n)")
+        if flags & socket.MSG_TRUNC:
+            raise ValueError(f"a handle's message is at most {count} bytes, and a longer one came")
+        if not data:
+            raise EOFError("the other side closed the socket before a whole handle came")
+        return data
+
+
+def _close_all(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _deadline(timeout: float | None) -> float:
+    return math.inf if timeout is None else time.monotonic() + timeout
+
+
+def _wait(sock: socket.socket, event: int, deadline: float, call: str) -> None:
+    poll = select.poll()
+    poll.register(sock, event)
+    left = deadline - time.monotonic()
+    if left <= 0 or not poll.poll(None if math.isinf(left) else max(1, math.ceil(left * 1000))):
+        raise TimeoutError(f"handle.{call}: the other side did nothing until the timeout")
