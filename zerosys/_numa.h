@@ -4,6 +4,7 @@
 
 #include <numa.h>
 #include <numaif.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
@@ -54,6 +55,17 @@ static inline int zs_mask_has(const struct zs_node_mask *mask, long node)
 {
     return node >= 0 && node < NODES_MAX
            && mask->word[node / ZS_WORD_BITS] >> (node % ZS_WORD_BITS) & 1;
+}
+
+/* The first node of the mask from *node* on, or -1. */
+static inline long zs_mask_next(const struct zs_node_mask *mask, long node)
+{
+    for (; node < NODES_MAX; node = (node / ZS_WORD_BITS + 1) * ZS_WORD_BITS) {
+        unsigned long rest = mask->word[node / ZS_WORD_BITS] >> (node % ZS_WORD_BITS);
+        if (rest)
+            return node + __builtin_ctzl(rest);
+    }
+    return -1;
 }
 
 static inline ssize_t zs_set_mempolicy(int mode, const struct zs_node_mask *nodes)
@@ -114,7 +126,11 @@ static inline ssize_t zs_set_mempolicy_home_node(void *address, size_t length, u
 
 static inline ssize_t zs_getcpu(unsigned int *cpu, unsigned int *node)
 {
+#if __GLIBC_PREREQ(2, 29)
+    return zs_or_errno(getcpu(cpu, node)); /* the vDSO's: no system call at all */
+#else
     return zs_or_errno(syscall(SYS_getcpu, cpu, node, NULL));
+#endif
 }
 
 /* Ask for n pages that lie step bytes apart; *pages* and *statuses* are room for as many. */

@@ -26,6 +26,7 @@ cdef extern from "_numa.h" nogil:
     # 0, or -EINVAL for a node outside 0 to NODES_MAX - 1. A mask starts zeroed.
     int c_mask_add "zs_mask_add"(node_mask *mask, long node)
     bint c_mask_has "zs_mask_has"(const node_mask *mask, long node)
+    long c_mask_next "zs_mask_next"(const node_mask *mask, long node)  # -1: none from *node* on
 
     ssize_t c_set_mempolicy "zs_set_mempolicy"(int mode, const node_mask *nodes)
     ssize_t c_get_mempolicy "zs_get_mempolicy"(

@@ -7,6 +7,7 @@ them. Policies of a thread hold for the calling thread only.
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, EINVAL, EIO, ENOENT, ENOSYS
 from libc.string cimport memset
 from posix.unistd cimport _SC_PAGESIZE, sysconf
@@ -29,9 +30,17 @@ cdef extern from *:
     #pragma GCC visibility pop
     """
 
+cdef extern from "Python.h":
+    frozenset PyFrozenSet_New(PyObject *members)
+    int PySet_Add(frozenset nodes, object node) except -1
+
+
 cdef enum:
     CHUNK = 4096  # pages a call: 0.4 ms of work between two looks at signals
     STATUS_MIN = -4095  # the lowest -errno
+
+
+cdef frozenset NO_NODES = frozenset()
 
 
 cdef int as_node(object node, str name) except -1:
@@ -50,7 +59,15 @@ cdef int fill(node_mask *mask, object nodes) except -1:
 
 
 cdef frozenset members(node_mask *mask):
-    return frozenset([node for node in range(NODES_MAX) if c_mask_has(mask, node)])
+    cdef frozenset nodes
+    cdef long node = c_mask_next(mask, 0)
+    if node < 0:
+        return NO_NODES
+    nodes = PyFrozenSet_New(NULL)
+    while node >= 0:
+        PySet_Add(nodes, node)  # allowed while nobody else has seen it
+        node = c_mask_next(mask, node + 1)
+    return nodes
 
 
 def set_mempolicy(mode, nodes=()):
@@ -146,14 +163,17 @@ def set_mempolicy_home_node(address, length, node, flags=0):
     interrupted(rc, "set_mempolicy_home_node")
 
 
-cdef list call_move_pages(int pid, list addresses, list targets, int flags):
+cdef list call_move_pages(int pid, tuple addresses, tuple targets, int flags):
     """One move_pages(2); *targets* is None to ask only."""
     cdef Py_ssize_t n = len(addresses), i
-    cdef size_t size = max(n, 1) * (sizeof(void *) + 2 * sizeof(int))
-    cdef void **pages = <void **>PyMem_Malloc(size)
+    cdef size_t size = n * (sizeof(void *) + 2 * sizeof(int))
+    cdef void *few[64]
+    cdef void **pages = &few[0]
     cdef int *statuses
     cdef int *nodes
     cdef ssize_t rc
+    if size > sizeof(few):
+        pages = <void **>PyMem_Malloc(size)
     if pages is NULL:
         raise MemoryError(f"no memory to describe {n} pages")
     try:
@@ -169,7 +189,8 @@ cdef list call_move_pages(int pid, list addresses, list targets, int flags):
         interrupted(rc, "move_pages")
         return [statuses[i] for i in range(n)]
     finally:
-        PyMem_Free(pages)
+        if pages is not &few[0]:
+            PyMem_Free(pages)
 
 
 def move_pages(pid, addresses, nodes=None, flags=0):
@@ -182,8 +203,8 @@ def move_pages(pid, addresses, nodes=None, flags=0):
     nothing of it and the rest: -EAGAIN. Raises OSError: ENODEV (no such
     node), EACCES (not allowed by the cpuset), EPERM. See move_pages(2).
     """
-    cdef list places = list(addresses)
-    cdef list targets = None if nodes is None else list(nodes)
+    cdef tuple places = tuple(addresses)
+    cdef tuple targets = None if nodes is None else tuple(nodes)
     if targets is not None and len(targets) != len(places):
         raise ValueError(f"{len(places)} addresses need as many nodes, not {len(targets)}")
     return call_move_pages(as_int(pid, "pid"), places, targets, as_int(flags, "flags"))
