@@ -12,7 +12,8 @@ from pathlib import Path
 # A module's layer is that of the first part of its name below the package.
 LAYERS = [
     {"_result", "_args", "_splice", "_mmap", "_numa", "_transfer", "_ring", "_atomics"},
-    {"flags", "nodes", "policy", "machine", "errors"},
+    {"flags", "nodes", "policy", "machine", "errors", "extent", "refusal", "affinity", "whereabouts",
+     "limits", "cgroups"},
     {"region", "handle", "window"},
     {"ring", "pumps", "cuda"},
     {"doctor", "cli", "__main__"},

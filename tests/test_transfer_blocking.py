@@ -12,8 +12,8 @@ import time
 
 import pytest
 from ends import Background, Sink, Source, read_all, shrink, tcp_pair
-from zerosys._splice import pipe_capacity
 
+from zerosys._splice import pipe_capacity
 from zerosys._transfer import Transfer
 
 DATA = random.Random(6).randbytes(200_003)

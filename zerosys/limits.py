@@ -1,0 +1,198 @@
+"""How much memory can be had now: of nodes, of huge-page pools, of every cgroup. A forecast, no promise.
+
+Others take memory meanwhile, and the kernel may kill for it: asking often, in small
+portions, is all that can be done without a reservation.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from zerosys.cgroups import hugetlb_cgroups, memory_cgroups
+from zerosys.machine import topology
+from zerosys.nodes import format, parse_list
+
+_FORCE = "or pass force=True, and the kernel may kill this process or another"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that bounds memory: what it is, the bytes it still has, and how to get more."""
+
+    what: str
+    available: int
+    remedy: str
+
+
+class Headroom:
+    """The limits on memory of some nodes, found once and read at each question.
+
+    *nodes* None is wherever this process may have memory. *huge_page* is the size of the
+    huge pages that are wanted, whose pools are counted instead: ask before the mapping
+    is made, which reserves its pages. *root* stands for ``/`` (a recorded tree, say).
+    """
+
+    def __init__(
+        self, nodes: Iterable[int] | None = None, huge_page: int | None = None, *,
+        root: str | os.PathLike[str] = "/",
+    ) -> None:
+        self._root = Path(root)
+        self._huge_page = huge_page
+        self._nodes = frozenset(nodes) if nodes is not None else self._confined()
+        if huge_page is not None:
+            self._cgroups = hugetlb_cgroups(self._root, huge_page)
+        else:
+            self._cgroups = memory_cgroups(self._root)
+        self._files = self._meminfo_files()
+        self._kept_free = _kept_free(self._root, self._nodes) if self._nodes is not None else 0
+
+    def limits(self, enough: int = 1 << 62) -> Iterator[Limit]:
+        """Each limit as it is now; exact only where less than *enough* is left."""
+        yield self._pool() if self._huge_page is not None else self._memory()
+        for cgroup in self._cgroups:
+            room = cgroup.room(enough)
+            if room is not None:
+                name = cgroup.controller.maximum
+                yield Limit(
+                    f"cgroup {cgroup.folder} ({name} is {_readable(cgroup.maximum() or 0)})", room,
+                    f"raise {name} there (a container's memory limit, systemd's MemoryMax)")
+
+    def available(self) -> int:
+        """The bytes that the tightest limit leaves."""
+        return min(limit.available for limit in self.limits())
+
+    def require(self, size: int) -> None:
+        """Return if *size* bytes fit under every limit now.
+
+        Raises OSError(ENOMEM) that names the tightest limit, both numbers, and the remedy.
+        """
+        tightest = min(self.limits(size), key=lambda limit: limit.available)
+        if tightest.available < size:
+            raise OSError(
+                errno.ENOMEM,
+                f"{_readable(size)} asked, but {tightest.what} has {_readable(tightest.available)} left: "
+                f"{tightest.remedy}")
+
+    def _confined(self) -> frozenset[int] | None:
+        """The nodes of the cpuset, where it leaves out any; None where the whole machine is ours."""
+        status = self._root / "proc/self/status"
+        folder = self._root / "sys/devices/system/node"
+        try:
+            filled = parse_list((folder / "has_memory").read_text())
+            lines = status.read_text().splitlines()
+        except FileNotFoundError:
+            return None
+        allowed = next((parse_list(line.partition(":")[2]) for line in lines
+                        if line.startswith("Mems_allowed_list:")), filled)
+        return None if filled <= allowed else filled & allowed
+
+    def _meminfo_files(self) -> list[Path]:
+        nodes = self._root / "sys/devices/system/node"
+        if self._nodes is None or not nodes.is_dir():
+            return [self._root / "proc/meminfo"]
+        return [nodes / f"node{node}/meminfo" for node in sorted(self._nodes)]
+
+    def _memory(self) -> Limit:
+        if self._nodes is None:
+            return Limit("this machine", _machine_available(self._files[0]),
+                         f"end something that holds memory, {_FORCE}")
+        free = sum(map(_reclaimable, self._files))
+        return Limit(_node_text(self._nodes), max(free - self._kept_free, 0),
+                     f"take another node, end something that holds memory there, {_FORCE}")
+
+    def _pool(self) -> Limit:
+        page = self._huge_page or 0
+        name = f"hugepages-{page >> 10}kB"
+        whole = self._root / "sys/kernel/mm/hugepages" / name
+        free = _number(whole / "free_hugepages") - _number(whole / "resv_hugepages")
+        setting = whole / "nr_hugepages"
+        where = "of this machine"
+        if self._nodes is not None:
+            folders = [self._root / f"sys/devices/system/node/node{node}/hugepages" / name
+                       for node in sorted(self._nodes)]
+            free = min(free, sum(_number(folder / "free_hugepages") for folder in folders))
+            setting, where = folders[0] / "nr_hugepages", f"of {_node_text(self._nodes)}"
+        spare = _number(whole / "nr_overcommit_hugepages") - _number(whole / "surplus_hugepages")
+        return Limit(f"the pool of {_readable(page)} pages {where}", (max(free, 0) + max(spare, 0)) * page,
+                     f"write a larger number to {setting}, or take base pages")
+
+
+def available_memory(node: int | None = None, *, root: str | os.PathLike[str] = "/") -> int:
+    """The bytes that can be had on *node* now, or on the whole machine: free, and cache that can go.
+
+    Cgroup limits count. Raises ValueError for a node that does not exist.
+    """
+    if node is not None and node not in (machine := topology(root)).nodes:
+        raise ValueError(f"node {node} does not exist; this machine's nodes: {format(machine.nodes)}")
+    return Headroom(None if node is None else [node], root=root).available()
+
+
+def require_memory(
+    size: int, nodes: Iterable[int] | None = None, *, huge_page: int | None = None,
+    root: str | os.PathLike[str] = "/",
+) -> None:
+    """Return if *size* bytes can be had on *nodes* now; else OSError(ENOMEM), as Headroom.require()."""
+    Headroom(nodes, huge_page, root=root).require(size)
+
+
+def _fields(file: Path) -> dict[bytes, int]:
+    """The sizes in a meminfo file, in bytes."""
+    fields = {}
+    for line in file.read_bytes().splitlines():
+        words = line.split()
+        if words and words[-1] == b"kB":
+            fields[words[-3]] = int(words[-2]) * 1024
+    return fields
+
+
+def _machine_available(meminfo: Path) -> int:
+    fields = _fields(meminfo)
+    return fields.get(b"MemAvailable:", fields.get(b"MemFree:", 0))
+
+
+def _reclaimable(meminfo: Path) -> int:
+    """What a node can give: free pages, and pages of files and slabs that can go at once."""
+    names = (b"MemFree:", b"Active(file):", b"Inactive(file):", b"SReclaimable:")
+    fields = _fields(meminfo)
+    return sum(fields.get(name, 0) for name in names)
+
+
+def _kept_free(root: Path, nodes: frozenset[int]) -> int:
+    """What the kernel does not let ordinary allocations have of *nodes*: their zones' low marks."""
+    try:
+        lines = (root / "proc/zoneinfo").read_text().splitlines()
+    except FileNotFoundError:
+        return 0
+    pages, ours = 0, False
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["Node"]:
+            ours = int(words[1].rstrip(",")) in nodes
+        elif ours and words[:1] == ["low"] and len(words) == 2:
+            pages += int(words[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _number(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except FileNotFoundError:
+        return 0
+
+
+def _node_text(nodes: frozenset[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {format(nodes)}"
+
+
+def _readable(size: int) -> str:
+    """*size* in the largest unit that keeps three digits, for people."""
+    amount, unit = float(size), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+        if abs(amount) < 1024 or unit == "EiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.4g} {unit}"
