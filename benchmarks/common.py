@@ -35,18 +35,23 @@ class Row:
 
 @dataclass
 class Bar:
-    """*row* against ``factor * rival + plus``, round by round; ``at_least`` turns it round."""
+    """*row* against ``factor * rival + plus``, round by round; ``at_least`` turns it round.
+
+    No *rival*: against *plus* alone.
+    """
 
     row: str
-    rival: str
+    rival: str | None
     factor: float = 1.0
     plus: float = 0.0
     at_least: bool = False
 
     def margin(self, rows: dict[str, Row]) -> float:
         """The median over the rounds of figure / bar: 1 is on the bar."""
-        pairs = zip(rows[self.row].figures, rows[self.rival].figures, strict=True)
-        return statistics.median(mine / (self.factor * theirs + self.plus) for mine, theirs in pairs)
+        mine = rows[self.row].figures
+        theirs = rows[self.rival].figures if self.rival else [0.0] * len(mine)
+        pairs = zip(mine, theirs, strict=True)
+        return statistics.median(got / (self.factor * rival + self.plus) for got, rival in pairs)
 
     def verdict(self, rows: dict[str, Row]) -> str:
         margin = self.margin(rows)
@@ -55,12 +60,14 @@ class Bar:
 
     def __str__(self) -> str:
         sign = ">=" if self.at_least else "<="
+        if not self.rival:
+            return f"{sign} {self.plus:g}"
         return f"{sign} {self.factor:g} x [{self.rival}]" + (f" + {self.plus:g}" if self.plus else "")
 
 
 def questions() -> list[str]:
     """The benchmarks of this folder, by name."""
-    return sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem != "common")
+    return sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem not in ("common", "loops"))
 
 
 def machine() -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from benchmarks import wrapper_cost
 from benchmarks.common import Bar, Quiet, Row, c_library, questions, run_rounds
+from benchmarks.loops import c_loop, python_loop
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,14 +32,14 @@ def test_every_question_is_in_the_readme():
 
 def test_a_wrong_answer_stops_the_python_loop():
     with pytest.raises(AssertionError, match="gave 2, not 3"):
-        wrapper_cost.python_loop("one + one", 3, {"one": 1})
+        python_loop("one + one", 3, {"one": 1})
 
 
 def test_a_wrong_answer_stops_the_c_loop():
     class Things:
         closed = -1
 
-    call = wrapper_cost.c_loop(c_library("wrapper_cost"), "pipe_capacity closed", Things)
+    call = c_loop(c_library("wrapper_cost"), "pipe_capacity closed", Things)
     with pytest.raises(AssertionError, match="wrong answer"):
         call(1)
 

@@ -1,27 +1,12 @@
-/* Each system call in a C loop: the floor under every wrapper. Returns nanoseconds, or -1 on a wrong answer. */
+/* splice(2) and its family in C loops. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
-static long long now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-#define LOOP(name, parameters, ...)          \
-    long long name parameters                \
-    {                                        \
-        long long start = now();             \
-        for (long i = 0; i < n; i++)         \
-            if (!(__VA_ARGS__)) return -1;   \
-        return now() - start;                \
-    }
+#include "loop.h"
 
 static int waiting(int fd)
 {
@@ -52,5 +37,4 @@ LOOP(copy_file_range_1, (long n, int from, int into),
 LOOP(pipe_capacity, (long n, int r), fcntl(r, F_GETPIPE_SZ) > 0)
 LOOP(set_pipe_capacity, (long n, int r), fcntl(r, F_GETPIPE_SZ) > 0 && fcntl(r, F_SETPIPE_SZ, 65536) == 65536)
 LOOP(pipe_occupancy, (long n, int r), waiting(r) == 1)
-LOOP(linkat_pair, (long n, const char *old, const char *new),
-     linkat(AT_FDCWD, old, AT_FDCWD, new, 0) == 0 && unlink(new) == 0)
+LOOP(linkat_each, (long n, const char *old, const char **links), linkat(AT_FDCWD, old, AT_FDCWD, links[i], 0) == 0)
