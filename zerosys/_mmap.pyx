@@ -333,9 +333,9 @@ cdef class Mapping:
                     rc = work_on(work, at, part, word)
                 if not interrupted(rc, NAMES[<int>work]):
                     at += part
+                    if at >= end:
+                        return 0
                 PyErr_CheckSignals()
-                if at >= end:
-                    return 0
         except BaseException:
             if work == LOCK:
                 c_munlock(begin, min(at + step, end) - begin)
