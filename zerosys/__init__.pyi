@@ -1,3 +1,7 @@
+from zerosys._memfd import add_seals as add_seals
+from zerosys._memfd import get_seals as get_seals
+from zerosys._memfd import memfd_create as memfd_create
+from zerosys._mmap import Mapping as Mapping
 from zerosys._splice import copy_file_range as copy_file_range
 from zerosys._splice import linkat as linkat
 from zerosys._splice import pipe_capacity as pipe_capacity
@@ -7,19 +11,93 @@ from zerosys._splice import set_pipe_capacity as set_pipe_capacity
 from zerosys._splice import splice as splice
 from zerosys._splice import tee as tee
 from zerosys._splice import vmsplice as vmsplice
+from zerosys.affinity import run_on as run_on
+from zerosys.backing import Backing as Backing
+from zerosys.errors import PlacementError as PlacementError
+from zerosys.errors import PlacementWarning as PlacementWarning
+from zerosys.errors import Unsupported as Unsupported
+from zerosys.flags import Advice as Advice
+from zerosys.flags import MapFlag as MapFlag
+from zerosys.flags import MemfdFlag as MemfdFlag
+from zerosys.flags import MoveFlag as MoveFlag
+from zerosys.flags import PolicyFlag as PolicyFlag
+from zerosys.flags import PolicyMode as PolicyMode
+from zerosys.flags import Protection as Protection
+from zerosys.flags import Seal as Seal
+from zerosys.flags import SpliceFlag as SpliceFlag
+from zerosys.flags import SyncFlag as SyncFlag
+from zerosys.handle import RegionHandle as RegionHandle
+from zerosys.limits import available_memory as available_memory
+from zerosys.machine import Node as Node
+from zerosys.machine import Topology as Topology
+from zerosys.machine import topology as topology
+from zerosys.policy import Bind as Bind
+from zerosys.policy import Default as Default
+from zerosys.policy import Interleave as Interleave
+from zerosys.policy import Local as Local
+from zerosys.policy import Policy as Policy
+from zerosys.policy import Preferred as Preferred
+from zerosys.policy import PreferredMany as PreferredMany
+from zerosys.policy import WeightedInterleave as WeightedInterleave
+from zerosys.policy import memory_policy as memory_policy
+from zerosys.policy import policy_of as policy_of
+from zerosys.proof import Verification as Verification
+from zerosys.region import SharedRegion as SharedRegion
+from zerosys.whereabouts import Placement as Placement
+from zerosys.whereabouts import move_to as move_to
+from zerosys.whereabouts import placement as placement
 
 __version__: str
 __all__ = [
+    "Advice",
+    "Backing",
+    "Bind",
+    "Default",
+    "Interleave",
+    "Local",
+    "MapFlag",
+    "Mapping",
+    "MemfdFlag",
+    "MoveFlag",
+    "Node",
+    "Placement",
+    "PlacementError",
+    "PlacementWarning",
+    "Policy",
+    "PolicyFlag",
+    "PolicyMode",
+    "Preferred",
+    "PreferredMany",
+    "Protection",
+    "RegionHandle",
+    "Seal",
+    "SharedRegion",
+    "SpliceFlag",
+    "SyncFlag",
+    "Topology",
+    "Unsupported",
+    "Verification",
+    "WeightedInterleave",
     "__version__",
+    "add_seals",
+    "available_memory",
     "copy_file_range",
     "get_include",
+    "get_seals",
     "linkat",
+    "memfd_create",
+    "memory_policy",
+    "move_to",
     "pipe_capacity",
     "pipe_occupancy",
+    "placement",
+    "policy_of",
+    "run_on",
     "sendfile",
     "set_pipe_capacity",
     "splice",
     "tee",
+    "topology",
     "vmsplice",
 ]
 

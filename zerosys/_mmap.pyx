@@ -8,13 +8,18 @@ from libc.errno cimport EINTR, EINVAL, ENOMEM, EPERM
 from posix.stat cimport S_ISREG, fstat, struct_stat
 
 from zerosys._args cimport as_count, as_int
-from zerosys._memfd cimport F_SEAL_GROW, F_SEAL_SHRINK, c_get_seals
 from zerosys._populate cimport populate as make_pages
 from zerosys._range cimport BASE_PAGE, Range, as_align, empty, page_of, reserve, rounded
 from zerosys._result cimport fail, interrupted, or_errno
 
 # The longest a call goes without looking for Ctrl-C: one madvise of 6 GiB once took 17 s.
 cdef size_t SLICE = 64 << 20
+
+cdef extern from "_memfd.h" nogil:
+    enum:
+        F_SEAL_SHRINK
+        F_SEAL_GROW
+    ssize_t c_get_seals "zs_get_seals"(int fd)
 
 cdef char *UNSIGNED_BYTE = b"B"
 cdef tuple NAMES = ("madvise", "mlock", "msync")

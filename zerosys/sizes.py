@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 _DECIMAL = {"k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _BINARY = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TEXT = re.compile(r"\s*(\d+)(?:\.(\d+))?\s*(?:([kmgt])(ib?|b)?|b)?\s*", re.IGNORECASE)
+_TEXT = re.compile(r"\s*([0-9]+)(?:\.([0-9]+))?\s*(?:([kmgt])(ib?|b)?|b)?\s*", re.IGNORECASE)
 
 LARGEST = 1 << 62
 

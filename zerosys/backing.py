@@ -1,0 +1,198 @@
+"""The nameless file under a region: which one was to be had, and with which pages."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fcntl import F_GETFL, fcntl
+from pathlib import Path
+from stat import S_ISREG
+
+from zerosys._memfd import (
+    F_SEAL_FUTURE_WRITE,
+    F_SEAL_GROW,
+    F_SEAL_SEAL,
+    F_SEAL_SHRINK,
+    F_SEAL_WRITE,
+    add_seals,
+    get_seals,
+    memfd_create,
+)
+from zerosys._mmap import page_size_of
+from zerosys.errors import Unsupported
+from zerosys.handle import Particulars
+from zerosys.sizes import show_size
+
+_THP = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+_POOLS = Path("/sys/kernel/mm/hugepages")
+_TMPFS = "/dev/shm"
+
+BASE_PAGE = os.sysconf("SC_PAGESIZE")
+HUGE_PAGES = {"2M": 2 << 20, "1G": 1 << 30}
+PAGES = ("auto", "base", "thp", *HUGE_PAGES)
+
+
+@dataclass(frozen=True)
+class Backing:
+    """What a region's memory is made of.
+
+    ``source`` is "memfd", or "tmpfs" for an unlinked file where the kernel or a filter
+    refuses memfd_create, or "file" for a foreign descriptor; ``pages`` is "base", "thp",
+    "2M" ... and ``page_size`` the bytes of one page as the kernel maps it; ``huge_bytes``
+    are those in huge pages when the region was made; ``sealed``: nobody can change the
+    file's size, so no touch of the memory can send a signal.
+    """
+
+    source: str
+    pages: str
+    page_size: int
+    huge_bytes: int
+    sealed: bool
+
+    def __str__(self) -> str:
+        seal = "sealed" if self.sealed else "not sealed"
+        return f"{self.source}, {self.pages} pages of {show_size(self.page_size)}, {seal}"
+
+
+def huge_label(page_size: int) -> str:
+    """The short name of a huge page size: 2097152 is "2M"."""
+    return show_size(page_size).replace(" ", "").removesuffix("iB")
+
+
+def thp_size() -> int:
+    """The bytes of a transparent huge page. Raises Unsupported without them."""
+    try:
+        return int(_THP.read_text())
+    except FileNotFoundError:
+        raise Unsupported(
+            errno.EOPNOTSUPP,
+            f"pages='thp': this kernel has no transparent huge pages ({_THP} is absent); use pages='base'",
+        ) from None
+
+
+def granule(pages: str) -> int:
+    """The bytes that a region with *pages* is rounded up to. Raises Unsupported for pages not offered here."""
+    if pages == "thp":
+        return thp_size()
+    huge = HUGE_PAGES.get(pages, 0)
+    if huge and not (_POOLS / f"hugepages-{huge >> 10}kB").is_dir():
+        offered = ", ".join(huge_label(n) for n in offered_huge_pages()) or "none"
+        raise Unsupported(
+            errno.EOPNOTSUPP,
+            f"pages={pages!r}: this machine offers huge pages of {offered}; use one of these, 'thp' or 'base'",
+        )
+    return huge or BASE_PAGE
+
+
+def open_backing(size: int, pages: str, mode: int) -> tuple[int, str, bool]:
+    """A new nameless file of *size* bytes: its descriptor (the caller's), source, whether sealed."""
+    huge = HUGE_PAGES.get(pages, 0)
+    with ExitStack() as undo:
+        source, fd = _open(huge)
+        undo.callback(os.close, fd)
+        os.fchmod(fd, mode)
+        os.ftruncate(fd, size)
+        if source == "memfd":
+            add_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)
+        undo.pop_all()
+    return fd, source, source == "memfd"
+
+
+def _open(huge: int) -> tuple[str, int]:
+    try:
+        return "memfd", memfd_create("zerosys", huge_page=huge)
+    except OSError as refusal:
+        if refusal.errno != errno.ENOSYS:
+            raise
+        if huge:
+            raise Unsupported(
+                refusal.errno,
+                f"{refusal.strerror}: without it huge pages need a name in a hugetlbfs mount; use pages='base'",
+            ) from refusal
+    return "tmpfs", os.open(_TMPFS, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+def offered_huge_pages() -> Iterator[int]:
+    """The huge page sizes of this machine in bytes, whether or not any page is reserved."""
+    for pool in sorted(_POOLS.glob("hugepages-*kB")):
+        yield int(pool.name.removeprefix("hugepages-").removesuffix("kB")) << 10
+
+
+def best_pages(size: int, nodes: Collection[int] | None) -> str:
+    """What "auto" means for *size* bytes: hugetlb if the pools of *nodes* cover it now, else base."""
+    from zerosys.limits import Headroom
+
+    for label, huge in HUGE_PAGES.items():
+        if size >= huge and (_POOLS / f"hugepages-{huge >> 10}kB").is_dir():
+            try:
+                Headroom(nodes, huge_page=huge).require(-(-size // huge) * huge)
+            except OSError:
+                continue  # the pool is too small
+            return label
+    return "base"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a foreign descriptor turned out to be."""
+
+    file_size: int
+    source: str
+    pages: str
+    huge: bool
+    huge_bytes: int
+    populated: bool
+    sealed: bool
+
+
+def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: bool) -> Found:
+    """Look at a descriptor before any byte behind it is touched; *told* is what its handle says.
+
+    Raises ValueError or PermissionError as SharedRegion.attach() does.
+    """
+    about = os.fstat(fd)
+    if not S_ISREG(about.st_mode) or not about.st_size:
+        raise ValueError(f"descriptor {fd} is no shared memory: a regular file of at least 1 byte is needed")
+    seals = _seals(fd)
+    sealed = seals is not None and bool(seals & F_SEAL_SHRINK)
+    if not sealed and not unsealed:
+        raise ValueError(
+            "the memory is not sealed against shrinking, so a peer could truncate it and touching it be SIGBUS: "
+            "have its owner call add_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW), or pass unsealed=True to trust every peer"
+        )
+    if not read_only:
+        _check_writable(fd, seals or 0)
+    page = page_size_of(fd)
+    huge = page > BASE_PAGE
+    pages = huge_label(page) if huge else "thp" if told and told.pages == "thp" else "base"
+    if told and (told.page_size != page or -(-told.size // page) * page > -(-about.st_size // page) * page):
+        raise ValueError(
+            f"the handle says {told.size} bytes in pages of {told.page_size}, and its descriptor has {about.st_size} "
+            f"in pages of {page}: they do not belong together"
+        )
+    if told and told.size > about.st_size:
+        raise ValueError(f"the handle says {told.size} bytes and its descriptor has {about.st_size}")
+    populated = about.st_blocks * 512 >= about.st_size
+    named = seals is None or seals & F_SEAL_SEAL and not sealed  # a name, or one it could have had
+    source = told.source if told else "file" if named else "memfd"
+    return Found(about.st_size, source, pages, huge, about.st_size if huge else 0, populated, sealed)
+
+
+def _seals(fd: int) -> int | None:
+    """The seals of *fd*; None for a file that cannot have any."""
+    try:
+        return get_seals(fd)
+    except OSError as refusal:
+        if refusal.errno != errno.EINVAL:
+            raise
+        return None
+
+
+def _check_writable(fd: int, seals: int) -> None:
+    if fcntl(fd, F_GETFL) & os.O_ACCMODE != os.O_RDWR:
+        raise PermissionError(errno.EACCES, f"descriptor {fd} is open for reading only: attach with read_only=True")
+    if seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE):
+        raise PermissionError(errno.EPERM, f"descriptor {fd} is sealed against writing: attach with read_only=True")

@@ -1,0 +1,178 @@
+"""Making a region's pages exist, on the right node, before anybody depends on them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from zerosys._mmap import MADV_COLLAPSE, MADV_HUGEPAGE, Mapping
+from zerosys.backing import BASE_PAGE, huge_label
+from zerosys.errors import Unsupported
+from zerosys.limits import Headroom
+from zerosys.nodes import parse_list
+from zerosys.sizes import show_size
+
+# Memory is compared with what is free before each step of this size, never only once:
+# others take memory too while a large region fills.
+STEP = 64 << 20
+# Below this a thread costs more than it saves; past four, memory bandwidth is the limit.
+_WORTH_THREADS = 16 << 20
+_MOST_THREADS = 4
+_TRIES = 3
+
+
+def cpus_near(nodes: Collection[int] | None) -> frozenset[int]:
+    """The CPUs of *nodes*; empty for None and for nodes without CPUs."""
+    found: set[int] = set()
+    for node in nodes or ():
+        try:
+            found |= parse_list(Path(f"/sys/devices/system/node/node{node}/cpulist").read_text())
+        except FileNotFoundError:
+            pass  # one assumed node
+    return frozenset(found)
+
+
+def require_pool(size: int, huge: int, nodes: Collection[int] | None) -> None:
+    """Raise OSError ENOMEM unless the pools of *nodes* have *size* bytes in pages of *huge* now.
+
+    Asked before the mapping is made, which reserves them, but on no node in particular.
+    """
+    Headroom(nodes, huge_page=huge).require(size)
+
+
+def ran_out(error: OSError) -> bool:
+    """Whether *error* says that pages of some kind were not to be had."""
+    return error.errno in (errno.ENOMEM, errno.ENOSPC)
+
+
+def _threads(size: int, cpus: Collection[int]) -> int:
+    return min(_MOST_THREADS, len(cpus or os.sched_getaffinity(0))) if size >= _WORTH_THREADS else 1
+
+
+def map_in(mapping: Mapping, *, write: bool) -> None:
+    """Map pages that exist into this process, so that no later touch faults; *write* makes those that do not."""
+    total = mapping.mapped_size
+    if total <= STEP:
+        mapping.populate(write=write)
+        return
+    threads = _threads(total, ())
+    for offset in range(0, total, STEP):
+        mapping.populate(write=write, threads=threads, offset=offset, length=min(STEP, total - offset))
+
+
+def fill(
+    mapping: Mapping,
+    source: str,
+    *,
+    cpus: Collection[int] = (),
+    nodes: Collection[int] | None = None,
+    force: bool = False,
+) -> None:
+    """Populate all of *mapping* by writing, by threads on *cpus* (any, if empty).
+
+    Contents stay. Unless *force*, the free memory of *nodes* (None: of the machine) and
+    every cgroup limit is compared before the first step and between steps. Raises
+    OSError ENOMEM or ENOSPC, with ``populated`` bytes, before any page is missed later.
+    """
+    page, total = mapping.page_size, mapping.mapped_size // (2 if mapping.mirror else 1)
+    huge = page if page > BASE_PAGE else None
+    threads = _threads(total, cpus)
+    # A mapping of huge pages has its pages reserved already: require_pool() asked before.
+    headroom = None if force or huge else Headroom(nodes)
+    if headroom:
+        headroom.require(total)
+    step = max(STEP, page)
+    for offset in range(0, total, step):
+        length = min(step, total - offset)
+        if headroom and offset:
+            headroom.require(length)
+        try:
+            mapping.populate(threads=threads, cpus=cpus or None, offset=offset, length=length)
+        except BaseException as error:
+            done = offset + getattr(error, "populated", 0)
+            if isinstance(error, OSError):
+                raise _explained(error, source, huge, nodes, done, total) from error
+            error.populated = done  # type: ignore[attr-defined]
+            raise
+
+
+def _explained(
+    error: OSError, source: str, huge: int | None, nodes: Collection[int] | None, done: int, total: int
+) -> OSError:
+    """EFAULT, which says nothing, as the error of whatever ran out."""
+    number = error.errno or errno.EFAULT
+    progress = f"after {show_size(done)} of {show_size(total)}"
+    where = "" if nodes is None else f" on node {', '.join(map(str, sorted(nodes)))}"
+    if number != errno.EFAULT:
+        text = f"{error.strerror} {progress}"
+    elif huge:
+        number = errno.ENOMEM
+        text = (
+            f"populate: the pool of {huge_label(huge)} huge pages{where} ran out {progress}; reserve more: "
+            f"echo N > /sys/devices/system/node/nodeN/hugepages/hugepages-{huge >> 10}kB/nr_hugepages, "
+            "or use pages='base'"
+        )
+    elif source == "tmpfs":
+        number = errno.ENOSPC
+        text = (
+            f"populate: the file system /dev/shm is full {progress}; enlarge it: "
+            "mount -o remount,size=... /dev/shm"
+        )
+    else:
+        number = errno.ENOMEM
+        text = f"populate: no memory{where} {progress}"
+    said = OSError(number, text)
+    said.populated = done  # type: ignore[attr-defined]
+    return said
+
+
+def collapse(mapping: Mapping) -> None:
+    """Gather populated base pages into transparent huge pages, where the kernel can.
+
+    Works on a sealed memfd even where shmem_enabled is "never" (Linux 6.1). A lack of
+    free huge blocks leaves base pages, which huge_bytes() tells. Raises Unsupported on
+    a kernel that cannot.
+    """
+    for offset in range(0, mapping.mapped_size, STEP):
+        length = min(STEP, mapping.mapped_size - offset)
+        for attempt in range(_TRIES):
+            try:
+                mapping.advise(MADV_COLLAPSE, offset=offset, length=length)
+                break
+            except OSError as refusal:
+                if refusal.errno == errno.EINVAL:
+                    raise Unsupported(
+                        refusal.errno,
+                        f"{refusal.strerror}: pages='thp' needs MADV_COLLAPSE (Linux 6.1) and huge pages not "
+                        "switched off for this process; use pages='base'",
+                    ) from refusal
+                if refusal.errno not in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM):
+                    raise
+                if refusal.errno == errno.ENOMEM or attempt == _TRIES - 1:
+                    break  # no free huge block: huge_bytes() tells
+    mapping.populate(write=False)  # collapsing leaves the pages unmapped here
+
+
+def prefer_huge(mapping: Mapping) -> None:
+    """Ask for huge pages at the first touch: cheaper than collapsing, where it is allowed."""
+    try:
+        mapping.advise(MADV_HUGEPAGE)
+    except OSError as refusal:
+        if refusal.errno != errno.EINVAL:  # a kernel without huge pages for shared memory
+            raise
+
+
+def huge_bytes(mapping: Mapping) -> int:
+    """The bytes of *mapping* that this process has mapped by transparent huge pages."""
+    first = f"{mapping.address:x}-"
+    inside = False
+    total = 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        head, _, rest = line.partition(" ")
+        if not head.endswith(":"):  # the first line of a mapping: its addresses
+            inside = head.startswith(first)
+        elif inside and head in ("ShmemPmdMapped:", "AnonHugePages:", "FilePmdMapped:"):
+            total += int(rest.split()[0]) << 10
+    return total
