@@ -115,9 +115,7 @@ def test_bad_input_is_named_and_leaves_nothing(memfd, make, error, text):
 def test_an_empty_pool_of_huge_pages_is_named_and_leaves_nothing():
     page = 1 << 30  # nobody has reserved that many gigabytes
     with nothing_left(), pytest.raises(OSError, match="pool of 1048576 kB huge pages"):
-        Mapping(
-            None, 1000 * page, flags=_mmap.MAP_PRIVATE | _mmap.MAP_HUGETLB | 30 << _mmap.MAP_HUGE_SHIFT
-        )
+        Mapping(None, 1000 * page, flags=_mmap.MAP_PRIVATE | _mmap.MAP_HUGETLB | 30 << _mmap.MAP_HUGE_SHIFT)
 
 
 # -- leases ---------------------------------------------------------------------------------
@@ -311,7 +309,10 @@ m.close()
 @pytest.mark.parametrize("write", [True, False])
 def test_a_full_file_system_is_an_error_and_no_signal(threads, write):
     done = subprocess.run(
-        [sys.executable, "-c", FULL.format(threads=threads, write=write)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FULL.format(threads=threads, write=write)],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "EFAULT 0 0\n", "")
 
@@ -328,7 +329,13 @@ def test_advice_the_kernel_does_not_know_is_its_refusal(memfd):
 
 def test_offsets_and_lengths_are_held_against_the_mapping(memfd):
     with Mapping(memfd, 2 * PAGE) as m:
-        for offset, length in [(1, None), (3 * PAGE, None), (0, 2 * PAGE + 1), (PAGE, 2 * PAGE), (-PAGE, None)]:
+        for offset, length in [
+            (1, None),
+            (3 * PAGE, None),
+            (0, 2 * PAGE + 1),
+            (PAGE, 2 * PAGE),
+            (-PAGE, None),
+        ]:
             for call in (m.lock, m.sync, m.resident, m.populate):
                 with pytest.raises(ValueError, match="must be"):
                     call(offset=offset, length=length)
@@ -371,7 +378,11 @@ def test_resize_moves_file_and_mapping_and_keeps_bytes(memfd):
         memoryview(m)[:4] = b"here"
         stale = np.ndarray(2 * PAGE, "u1", buffer=m)
         m.resize(100 * PAGE + 1, memfd)
-        assert (m.size, m.mapped_size, os.fstat(memfd).st_size) == (100 * PAGE + 1, 101 * PAGE, 100 * PAGE + 1)
+        assert (m.size, m.mapped_size, os.fstat(memfd).st_size) == (
+            100 * PAGE + 1,
+            101 * PAGE,
+            100 * PAGE + 1,
+        )
         assert bytes(memoryview(m)[:4]) == b"here"
         m.populate()
         m.resize(1, memfd)

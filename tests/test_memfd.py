@@ -32,7 +32,9 @@ def test_long_names_are_cut_between_characters(name):
     fd = m.memfd_create(name)
     shown = os.readlink(f"/proc/self/fd/{fd}").removeprefix("/memfd:").removesuffix(" (deleted)")
     os.close(fd)
-    assert name.startswith(shown) and len(name.encode()) - len(shown.encode()) <= max(0, len(name.encode()) - 248)
+    assert name.startswith(shown) and len(name.encode()) - len(shown.encode()) <= max(
+        0, len(name.encode()) - 248
+    )
 
 
 def test_a_name_with_nul_is_refused():

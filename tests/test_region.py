@@ -32,7 +32,11 @@ def region():
 
 
 def test_a_region_is_zeroed_populated_sealed_and_all_the_user_s(region):
-    assert (region.size, region.mapped_size, len(memoryview(region))) == (3 * PAGE + 5, 4 * PAGE, 3 * PAGE + 5)
+    assert (region.size, region.mapped_size, len(memoryview(region))) == (
+        3 * PAGE + 5,
+        4 * PAGE,
+        3 * PAGE + 5,
+    )
     assert not any(memoryview(region))
     assert region.resident() == 4 * PAGE
     assert region.sealed and not region.read_only and not region.locked
@@ -82,7 +86,9 @@ def test_a_region_without_policy_proves_nothing(region):
     assert sum(region.placement().nodes.values()) == 4
 
 
-@pytest.mark.parametrize("spec", [{"node": 0}, {"node": "0"}, {"policy": Preferred(0)}, {"policy": Bind("all")}])
+@pytest.mark.parametrize(
+    "spec", [{"node": 0}, {"node": "0"}, {"policy": Preferred(0)}, {"policy": Bind("all")}]
+)
 def test_each_way_to_name_a_node(spec):
     with SharedRegion.create(PAGE, **spec) as region:
         assert region.verify().ok
@@ -121,12 +127,15 @@ def test_more_than_the_machine_has_is_foreseen_and_leaves_nothing():
 
 
 def test_a_node_that_does_not_exist_is_only_a_warning_where_told():
-    with pytest.warns(PlacementWarning, match="900"), SharedRegion.create(PAGE, node="0,900", strict=False) as r:
+    with (
+        pytest.warns(PlacementWarning, match="900"),
+        SharedRegion.create(PAGE, node="0,900", strict=False) as r,
+    ):
         assert r.policy == Bind(0) and r.verify().ok
 
 
 def test_an_empty_pool_of_huge_pages_is_named_and_leaves_nothing(empty_pool):
-    with nothing_left(), pytest.raises(OSError, match="2M huge pages|2 MiB|2048") as refusal:
+    with nothing_left(), pytest.raises(OSError, match="2 MiB") as refusal:
         SharedRegion.create("4MiB", pages="2M")
     assert refusal.value.errno == errno.ENOMEM
 
@@ -258,7 +267,8 @@ def test_arrays_are_views_aligned_and_checked():
         assert region.array([("x", "u2"), ("y", "f8")], 3).dtype.names == ("x", "y")
         for words, error in [
             (("f8", 2, 4), "multiple of 8"), (("u1", (1 << 20) + 1), "takes"), (("O", 1), "objects"),
-            (("u1", (-1, -1)), "one -1"), (("u1", -2), "one -1"), (("u1", 1, 1 << 21), "offset"), (("S", 1), "0 bytes"),
+            (("u1", (-1, -1)), "one -1"), (("u1", -2), "one -1"), (("u1", 1, 1 << 21), "offset"),
+            (("S", 1), "0 bytes"),
         ]:  # fmt: skip
             with pytest.raises(ValueError, match=error):
                 region.array(*words)
@@ -324,7 +334,7 @@ def test_leaving_a_with_under_a_view_never_masks_and_frees_with_the_last_view():
             raise KeyError("mine")
         array[:] = 1
         assert region.closed
-        for use in (region.fileno, region.handle, region.placement, lambda: memoryview(region)):
+        for use in (region.fileno, region.handle, region.placement, region.__enter__):
             with pytest.raises(ValueError, match="closed"):
                 use()
         del array, region
@@ -503,7 +513,9 @@ with nothing_left():
     thread.join()
 """
     tests = os.path.dirname(__file__)
-    done = run(code.format(size=8 << 30), env={**os.environ, "PYTHONPATH": f"{os.path.dirname(tests)}:{tests}"})
+    done = run(
+        code.format(size=8 << 30), env={**os.environ, "PYTHONPATH": f"{os.path.dirname(tests)}:{tests}"}
+    )
     assert done.stdout == "stopped True\n"
 
 

@@ -21,7 +21,23 @@ def test_what_people_write_is_read(text, count):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "GiB", "-1", "1.3", "0", 0, -1, LARGEST + 1, 2**63, "1e9", "1 PiB", "0x10", "1,5GiB", "1.0001KiB", "٣"],
+    [
+        "",
+        "GiB",
+        "-1",
+        "1.3",
+        "0",
+        0,
+        -1,
+        LARGEST + 1,
+        2**63,
+        "1e9",
+        "1 PiB",
+        "0x10",
+        "1,5GiB",
+        "1.0001KiB",
+        "٣",
+    ],
 )
 def test_what_is_no_whole_size_is_named(text):
     with pytest.raises(ValueError, match="size must be"):

@@ -4,7 +4,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject_AsFileDescriptor
-from libc.errno cimport EINTR, EINVAL, ENOMEM, EPERM
+from libc.errno cimport ENOMEM, EPERM
 from posix.stat cimport S_ISREG, fstat, struct_stat
 
 from zerosys._args cimport as_count, as_int
@@ -50,8 +50,8 @@ cdef class Mapping:
     replace somebody's memory), *protection* is Protection. *mirror* maps the same pages
     twice in a row: the buffer is then 2 * *size* bytes long, of which byte i and byte
     *size* + i are one; *size* is a multiple of the page. *align*, a power of two of
-    bytes, divides the address and the mapped size. A file must reach as far as the mapping: what a peer truncates
-    later is SIGBUS to touch, so share sealed memfds.
+    bytes, divides the address and the mapped size. A file must reach as far as the
+    mapping: what a peer truncates later is SIGBUS to touch, so share sealed memfds.
 
     It is a buffer. Each view (memoryview, numpy.frombuffer, ...) is a lease: close()
     under one is BufferError. *fd* is borrowed, and may be closed afterwards.
@@ -454,15 +454,17 @@ cdef class Mapping:
     cdef int resize_file(self, Py_ssize_t wish, int file) except -1:
         cdef struct_stat about
         cdef Py_ssize_t asked = self.asked, span = self.span
-        cdef off_t end = self.start + (wish if self.page == <Py_ssize_t>BASE_PAGE else rounded(wish, self.page))
+        cdef bint huge = self.page > <Py_ssize_t>BASE_PAGE
+        cdef off_t end = self.start + (rounded(wish, self.page) if huge else wish)
+        cdef ssize_t seals = c_get_seals(file)
         cdef Range old = self.range
         interrupted(or_errno(fstat(file, &about)), "fstat")
         if about.st_dev != self.device or about.st_ino != self.inode:
             raise ValueError(f"descriptor {file} is not the file that is mapped")
         # Grow the file before the mapping and shrink it after: no byte that is mapped is ever
         # past the end. So a seal has to be seen first.
-        if c_get_seals(file) > 0 and c_get_seals(file) & (F_SEAL_GROW if end > about.st_size else F_SEAL_SHRINK):
-            fail(-EPERM, "ftruncate", f"descriptor {file} is sealed against a change of its size: make a new file")
+        if seals > 0 and seals & (F_SEAL_GROW if end > about.st_size else F_SEAL_SHRINK):
+            fail(-EPERM, "ftruncate", f"descriptor {file} is sealed against a change of size: make a new file")
         if end > about.st_size:
             interrupted(c_ftruncate(file, end), "ftruncate")
         self.asked, self.span = wish, rounded(wish, self.page)
@@ -515,6 +517,7 @@ cdef class Lease:
 
     def gifted(self, address, length):
         """Put fresh zero pages where *length* bytes at *address* were given away."""
-        cdef size_t at = as_count(address, "address"), n = rounded(as_count(length, "length"), self.owner.page)
+        cdef size_t at = as_count(address, "address")
+        cdef size_t n = rounded(as_count(length, "length"), self.owner.page)
         if c_madvise(at, n, MADV_DONTNEED_LOCKED) < 0:  # before Linux 5.18
             interrupted(c_madvise(at, n, MADV_DONTNEED), "madvise(MADV_DONTNEED)")

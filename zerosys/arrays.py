@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def array_over(
-    memory: Any, size: int, dtype: DTypeLike, shape: SupportsIndex | Sequence[SupportsIndex], offset: SupportsIndex
+    memory: Any,
+    size: int,
+    dtype: DTypeLike,
+    shape: SupportsIndex | Sequence[SupportsIndex],
+    offset: SupportsIndex,
 ) -> NDArray[Any]:
     """An array of *dtype* and *shape* over the *size* bytes of the buffer *memory* from *offset* on.
 
@@ -24,11 +28,15 @@ def array_over(
     lengths = [index(shape)] if isinstance(shape, SupportsIndex) else [index(n) for n in shape]
     begin = index(offset)
     if kind.hasobject:
-        raise ValueError(f"dtype {kind} holds pointers to Python objects, which mean nothing in another process")
+        raise ValueError(
+            f"dtype {kind} holds pointers to Python objects, which mean nothing in another process"
+        )
     if not kind.itemsize:
         raise ValueError(f"dtype {kind} has items of 0 bytes: give it a length")
     if not 0 <= begin <= size or begin % kind.alignment:
-        raise ValueError(f"offset must be a multiple of {kind.alignment} for dtype {kind}, 0 to {size}, not {begin}")
+        raise ValueError(
+            f"offset must be a multiple of {kind.alignment} for dtype {kind}, 0 to {size}, not {begin}"
+        )
     known = math.prod(n for n in lengths if n != -1)
     if lengths.count(-1) > 1 or any(n < -1 for n in lengths):
         raise ValueError(f"shape must have lengths >= 0 and at most one -1, not {shape}")
@@ -38,7 +46,8 @@ def array_over(
     count = math.prod(lengths)
     if count > room:
         raise ValueError(
-            f"an array of shape {tuple(lengths)} and dtype {kind} takes {count * kind.itemsize} bytes, and from offset "
+            f"an array of shape {tuple(lengths)} and dtype {kind} takes {count * kind.itemsize} bytes, and "
+            "from offset "
             f"{begin} there are {size - begin}"
         )
     if not count:

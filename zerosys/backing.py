@@ -74,7 +74,10 @@ def thp_size() -> int:
 
 
 def granule(pages: str) -> int:
-    """The bytes that a region with *pages* is rounded up to. Raises Unsupported for pages not offered here."""
+    """The bytes that a region with *pages* is rounded up to.
+
+    Raises Unsupported for pages that this machine does not offer.
+    """
     if pages == "thp":
         return thp_size()
     huge = HUGE_PAGES.get(pages, 0)
@@ -82,7 +85,8 @@ def granule(pages: str) -> int:
         offered = ", ".join(huge_label(n) for n in offered_huge_pages()) or "none"
         raise Unsupported(
             errno.EOPNOTSUPP,
-            f"pages={pages!r}: this machine offers huge pages of {offered}; use one of these, 'thp' or 'base'",
+            f"pages={pages!r}: this machine offers huge pages of {offered}; use one of these, 'thp' or "
+            "'base'",
         )
     return huge or BASE_PAGE
 
@@ -110,7 +114,8 @@ def _open(huge: int) -> tuple[str, int]:
         if huge:
             raise Unsupported(
                 refusal.errno,
-                f"{refusal.strerror}: without it huge pages need a name in a hugetlbfs mount; use pages='base'",
+                f"{refusal.strerror}: without it huge pages need a name in a hugetlbfs mount; use "
+                "pages='base'",
             ) from refusal
     return "tmpfs", os.open(_TMPFS, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
@@ -160,8 +165,10 @@ def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: boo
     sealed = seals is not None and bool(seals & F_SEAL_SHRINK)
     if not sealed and not unsealed:
         raise ValueError(
-            "the memory is not sealed against shrinking, so a peer could truncate it and touching it be SIGBUS: "
-            "have its owner call add_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW), or pass unsealed=True to trust every peer"
+            "the memory is not sealed against shrinking, so a peer could truncate it and touching it be "
+            "SIGBUS: "
+            "have its owner call add_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW), or pass unsealed=True to "
+            "trust every peer"
         )
     if not read_only:
         _check_writable(fd, seals or 0)
@@ -170,13 +177,14 @@ def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: boo
     pages = huge_label(page) if huge else "thp" if told and told.pages == "thp" else "base"
     if told and (told.page_size != page or -(-told.size // page) * page > -(-about.st_size // page) * page):
         raise ValueError(
-            f"the handle says {told.size} bytes in pages of {told.page_size}, and its descriptor has {about.st_size} "
+            f"the handle says {told.size} bytes in pages of {told.page_size}, and its descriptor has "
+            f"{about.st_size} "
             f"in pages of {page}: they do not belong together"
         )
     if told and told.size > about.st_size:
         raise ValueError(f"the handle says {told.size} bytes and its descriptor has {about.st_size}")
     populated = about.st_blocks * 512 >= about.st_size
-    named = seals is None or seals & F_SEAL_SEAL and not sealed  # a name, or one it could have had
+    named = seals is None or (seals & F_SEAL_SEAL and not sealed)  # a name, or one it could have had
     source = told.source if told else "file" if named else "memfd"
     return Found(about.st_size, source, pages, huge, about.st_size if huge else 0, populated, sealed)
 
@@ -193,6 +201,10 @@ def _seals(fd: int) -> int | None:
 
 def _check_writable(fd: int, seals: int) -> None:
     if fcntl(fd, F_GETFL) & os.O_ACCMODE != os.O_RDWR:
-        raise PermissionError(errno.EACCES, f"descriptor {fd} is open for reading only: attach with read_only=True")
+        raise PermissionError(
+            errno.EACCES, f"descriptor {fd} is open for reading only: attach with read_only=True"
+        )
     if seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE):
-        raise PermissionError(errno.EPERM, f"descriptor {fd} is sealed against writing: attach with read_only=True")
+        raise PermissionError(
+            errno.EPERM, f"descriptor {fd} is sealed against writing: attach with read_only=True"
+        )

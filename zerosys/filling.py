@@ -52,7 +52,10 @@ def _threads(size: int, cpus: Collection[int]) -> int:
 
 
 def map_in(mapping: Mapping, *, write: bool) -> None:
-    """Map pages that exist into this process, so that no later touch faults; *write* makes those that do not."""
+    """Map pages that exist into this process, so that no later touch faults.
+
+    *write* makes those that do not exist yet.
+    """
     total = mapping.mapped_size
     if total <= STEP:
         mapping.populate(write=write)

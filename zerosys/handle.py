@@ -120,8 +120,10 @@ class RegionHandle:
 def refuse_pickle(thing: object) -> NoReturn:
     """The answer to plain pickle, which no descriptor can travel in, with the remedy."""
     raise TypeError(
-        f"a {type(thing).__name__} holds a descriptor, which plain pickle cannot carry: pass it as an argument of "
-        "a multiprocessing Process, through its Queue, Pipe or Pool, or send its handle by zerosys.handle.send()"
+        f"a {type(thing).__name__} holds a descriptor, which plain pickle cannot carry: pass it as an "
+        "argument of "
+        "a multiprocessing Process, through its Queue, Pipe or Pool, or send its handle by "
+        "zerosys.handle.send()"
     )
 
 
@@ -190,7 +192,9 @@ def _body_size(head: bytes) -> int:
     if magic != _MAGIC:
         raise ValueError(f"what came is no zerosys handle: it starts with {magic!r}")
     if version != _VERSION:
-        raise ValueError(f"a handle of version {version} came, this zerosys reads {_VERSION}: use one version")
+        raise ValueError(
+            f"a handle of version {version} came, this zerosys reads {_VERSION}: use one version"
+        )
     if not 0 < length <= _LONGEST:
         raise ValueError(f"a handle's particulars are 1 to {_LONGEST} bytes, not {length}")
     return int(length)

@@ -27,7 +27,8 @@ def explained(refusal: OSError, asked: int) -> OSError:
         return refusal
     return OSError(
         refusal.errno,
-        f"{refusal.strerror}; {show_size(asked)} were asked for, RLIMIT_MEMLOCK is {show_size(limit)} for all that "
+        f"{refusal.strerror}; {show_size(asked)} were asked for, RLIMIT_MEMLOCK is {show_size(limit)} for "
+        "all that "
         "the process locks, and CAP_IPC_LOCK is not effective: raise the limit (ulimit -l, LimitMEMLOCK=, "
         "docker run --ulimit memlock=-1), or lock='try'",
     )

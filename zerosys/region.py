@@ -106,7 +106,9 @@ class SharedRegion(Mapping):
         if lock not in (True, False, "try"):
             raise ValueError(f"lock must be True, False or 'try', not {lock!r}")
         if not populate and (pages not in ("auto", "base") or lock):
-            raise ValueError("populate=False is for base pages that are not locked: others must exist to be sure of")
+            raise ValueError(
+                "populate=False is for base pages that are not locked: others must exist to be sure of"
+            )
         wanted = _wanted(node, policy, strict)
         nodes = wanted.nodes or None if wanted else None
         if pages == "auto":
@@ -151,7 +153,9 @@ class SharedRegion(Mapping):
                 filling.prefer_huge(self)
             if populate:
                 near = self._policy.nodes if self._policy else None
-                filling.fill(self, source, nodes=_confined(self._policy), cpus=filling.cpus_near(near), force=force)
+                filling.fill(
+                    self, source, nodes=_confined(self._policy), cpus=filling.cpus_near(near), force=force
+                )
             if pages == "thp":
                 filling.collapse(self)
             huge = filling.huge_bytes(self) if pages == "thp" else span if pages != "base" else 0
@@ -180,7 +184,9 @@ class SharedRegion(Mapping):
         """
         told = source.particulars if isinstance(source, RegionHandle) else None
         if isinstance(source, str):
-            raise TypeError(f"attach() takes a RegionHandle, a descriptor or what has fileno(), not {source!r}")
+            raise TypeError(
+                f"attach() takes a RegionHandle, a descriptor or what has fileno(), not {source!r}"
+            )
         with ExitStack() as undo:
             fd = os.dup(source if isinstance(source, int) else source.fileno())
             undo.callback(os.close, fd)
@@ -219,9 +225,13 @@ class SharedRegion(Mapping):
         With *read_only* it is one through which nobody can map the memory writable.
         """
         policy = self._policy.to_dict() if self._policy else None
-        particulars = Particulars(self.size, self.page_size, self._backing.pages, self._backing.source, policy)
+        particulars = Particulars(
+            self.size, self.page_size, self._backing.pages, self._backing.source, policy
+        )
         if read_only:
-            return RegionHandle(os.open(f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC), particulars)
+            return RegionHandle(
+                os.open(f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC), particulars
+            )
         return RegionHandle(os.dup(self.fileno()), particulars)
 
     # -- what it is --------------------------------------------------------------------------
@@ -324,7 +334,8 @@ class SharedRegion(Mapping):
     def resize(self, size: SupportsIndex, fd: int | _HasFileno | None = None) -> NoReturn:
         """Never: a region's size is sealed, which is what makes it safe to touch."""
         raise PermissionError(
-            f"a SharedRegion keeps its size of {self.size} bytes, which peers rely on: create another of {size}"
+            f"a SharedRegion keeps its size of {self.size} bytes, which peers rely on: create another of "
+            f"{size}"
         )
 
     def lock(self, *, offset: SupportsIndex = 0, length: SupportsIndex | None = None) -> None:
@@ -422,7 +433,9 @@ def _reduce(region: SharedRegion) -> tuple[Any, ...]:
         return _rebuild, (type(region), rebuild, parts, region.read_only, not region.sealed)
 
 
-def _rebuild(cls: type[SharedRegion], rebuild: Any, parts: Any, read_only: bool, unsealed: bool) -> SharedRegion:
+def _rebuild(
+    cls: type[SharedRegion], rebuild: Any, parts: Any, read_only: bool, unsealed: bool
+) -> SharedRegion:
     with rebuild(*parts) as carried:
         return cls.attach(carried, read_only=read_only, unsealed=unsealed)
 
