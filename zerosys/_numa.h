@@ -173,6 +173,13 @@ static inline ssize_t zs_move_statuses(uintptr_t address, size_t n, size_t step,
     return 0;
 }
 
+/* numa_available() says yes where a container's filter answers EPERM instead of ENOSYS. */
+static inline int zs_available(void)
+{
+    ssize_t rc = zs_or_errno(get_mempolicy(NULL, NULL, 0, NULL, 0));
+    return numa_available() >= 0 && rc != -EPERM && rc != -ENOSYS;
+}
+
 /* A set of nodes in libnuma's type, over our own memory: its allocator ends the process. */
 static inline ssize_t zs_run_on_node_mask(struct zs_node_mask *nodes)
 {

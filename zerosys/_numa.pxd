@@ -47,12 +47,12 @@ cdef extern from "_numa.h" nogil:
         size_t address, size_t n, size_t step, int node, int flags,
         void **pages, int *nodes, int *statuses)
 
-    # libnuma's; only where numa_available() >= 0 and c_node_exists(node).
+    # libnuma's; only where c_available() and c_node_exists(node).
+    bint c_available "zs_available"()
     ssize_t c_run_on_node_mask "zs_run_on_node_mask"(node_mask *nodes)
     ssize_t c_run_on_node "zs_run_on_node"(int node)
     ssize_t c_node_of_cpu "zs_node_of_cpu"(int cpu)
     bint c_node_exists "zs_node_exists"(int node)
-    int numa_available()
     int numa_max_node()
     int numa_distance(int a, int b)
     long long numa_node_size64(int node, long long *free)

@@ -356,13 +356,13 @@ def count_unmapped(address, length):
 
 
 def available():
-    """Whether libnuma finds a kernel that answers NUMA calls. See numa(3)."""
-    return numa_available() >= 0
+    """Whether the kernel answers NUMA calls, for libnuma to build on. See numa(3)."""
+    return c_available()
 
 
 cdef int require(str call) except -1:
     """Refuse where libnuma says that its other calls are undefined."""
-    if numa_available() < 0:
+    if not c_available():
         fail(-ENOSYS, call, "this kernel has no NUMA calls, or a filter refuses get_mempolicy")
     return 0
 

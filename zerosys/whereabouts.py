@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from mmap import PAGESIZE
+from operator import index
 from typing import Protocol
 
 from zerosys import _numa
@@ -93,37 +94,46 @@ def _unmapped_huge(extent: Extent, here: int, missing: int, fd: int | HasFileno 
     return held - here if about.st_size <= extent.length and held - here <= missing else None
 
 
-def move_to(memory: Memory, node: int) -> Placement:
+def move_to(memory: Memory, node: int, *, fd: int | HasFileno | None = None) -> Placement:
     """Move each page that holds *memory* to *node*, and look where it lies then.
 
     Pages that other mappings share are moved too where CAP_SYS_NICE allows it. Raises
     PlacementError if a page that exists refused: its text counts them by cause, with the
-    remedy, ``pages`` has the counts, and what moved stays moved. Pages that do not exist
-    yet are no refusal: they go where the policy says. See move_pages(2).
+    remedy, ``pages`` has the counts, and what moved stays moved; likewise if pages exist
+    that this process has not mapped. Pages that do not exist yet are no refusal: they go
+    where the policy says. *fd* is as for placement(). See move_pages(2).
     """
-    _check_target(node)
     with pages_of(memory) as extent:
-        privileged = may_move_all()
-        flags = MoveFlag.MOVE_ALL if privileged else MoveFlag.MOVE
         try:
-            try:
-                counts = _numa.move_range(extent.address, extent.length, extent.page_size, node, flags)
-            except PermissionError:
-                if flags is MoveFlag.MOVE:
-                    raise
-                # The capability may be one of a user namespace, which does not count here.
-                privileged = False
-                counts = _numa.move_range(
-                    extent.address, extent.length, extent.page_size, node, MoveFlag.MOVE)
+            if index(node) not in _numa.mems_allowed():
+                raise PlacementError(errno.ENODEV, f"move_pages: {why_not(frozenset([node]))}")
+            _move(extent, node)
+        except PlacementError:
+            raise
         except OSError as refusal:
             raise _refused(refusal) from refusal
-        _check_moved(counts, node, privileged)
-        return placement(memory)
+        where = placement(memory, fd=fd)
+    if where.unmapped:
+        raise PlacementError(
+            errno.EFAULT,
+            f"move_pages: {where.unmapped} pages exist that this process has not mapped, so they did not "
+            f"move to node {node}: populate the mapping first (by reading), and move again",
+            pages=where.nodes)
+    return where
 
 
-def _check_target(node: int) -> None:
-    if node not in _numa.mems_allowed():
-        raise PlacementError(errno.ENODEV, f"move_pages: {why_not(frozenset([node]))}")
+def _move(extent: Extent, node: int) -> None:
+    """Try every page, with as much right as this thread has; raise for those that refused."""
+    span = extent.address, extent.length, extent.page_size
+    privileged = may_move_all()
+    if privileged:
+        try:
+            _check_moved(_numa.move_range(*span, node, MoveFlag.MOVE_ALL), node, privileged)
+            return
+        except PermissionError:
+            # The capability may be one of a user namespace, which does not count here.
+            privileged = False
+    _check_moved(_numa.move_range(*span, node, MoveFlag.MOVE), node, privileged)
 
 
 def _check_moved(counts: dict[int, int], node: int, privileged: bool) -> None:

@@ -1,0 +1,108 @@
+"""Kernels that refuse NUMA calls, as containers do: nothing printed, a named error each (FAULTS N1, N2)."""
+
+import errno
+
+import pytest
+from seccomp import POLICY_CALLS, Refuse, refused
+
+PRELUDE = """
+import errno, mmap, os, warnings
+from zerosys import _numa
+from zerosys.errors import PlacementError, PlacementWarning
+from zerosys.policy import Bind, Default, memory_policy, policy_of
+from zerosys.whereabouts import move_to, placement
+memory = mmap.mmap(-1, 4 * mmap.PAGESIZE)
+
+def refusal(call, *args, **options):
+    try:
+        call(*args, **options)
+    except OSError as error:
+        return error
+    raise AssertionError(f"{call} was not refused")
+"""
+
+
+def run(number, code, calls=POLICY_CALLS):
+    done = refused([Refuse(call, number) for call in calls], PRELUDE + code)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM])
+def test_importing_and_asking_prints_nothing(number):
+    code = """
+from zerosys.machine import topology
+assert topology().nodes
+print(_numa.available())
+for call, args in ((_numa.run_on_node_mask, [[0]]), (_numa.run_on_node, [0]), (_numa.node_of_cpu, [0]),
+                   (_numa.distance, [0, 0]), (_numa.node_size, [0]), (_numa.max_node, [])):
+    error = refusal(call, *args)
+    assert error.errno == errno.ENOSYS and "filter refuses" in str(error), error
+"""
+    assert run(number, code) == "False\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM])
+def test_each_refused_call_is_a_placement_error_with_the_checked_cause(number):
+    code = """
+def entered():
+    with memory_policy(Bind(0)):
+        raise AssertionError
+for call, args in ((Bind(0).apply, [memory]), (Default().apply, [memory]), (policy_of, [memory]),
+                   (placement, [memory]), (move_to, [memory, 0]), (entered, [])):
+    error = refusal(call, *args)
+    assert type(error) is PlacementError and "seccomp filter" in str(error), error
+    print(error.errno, str(error).partition("; ")[0].partition("] ")[2].partition(":")[0])
+"""
+    calls = ["mbind", "mbind", "get_mempolicy", "move_pages", "move_pages", "get_mempolicy"]
+    assert run(number, code) == "".join(f"{number} {call}\n" for call in calls)
+
+
+def test_without_strict_it_goes_on_unplaced_with_one_warning():
+    code = """
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert Bind(0).apply(memory, strict=False) == Default()
+    with memory_policy(Bind(0), strict=False) as policy:
+        assert policy == Default()
+print([(type(w.message) is PlacementWarning, "unplaced" in str(w.message), w.filename) for w in caught])
+"""
+    assert run(errno.EPERM, code) == f"{[(True, True, '<string>')] * 2}\n"
+
+
+@pytest.mark.parametrize("call, code", [
+    ("mbind", "refusal(Bind(0).apply, memory)"),
+    ("move_pages", "refusal(placement, memory)"),
+    ("set_mempolicy", "refusal(memory_policy(Bind(0)).__enter__)")])
+def test_the_call_that_was_refused_is_named(call, code):
+    assert run(errno.EPERM, f"print(str({code}).split()[2])", [call]) == f"{call}:\n"
+
+
+def test_home_node_on_an_older_kernel_is_enosys():
+    code = "print(refusal(_numa.set_mempolicy_home_node, 0, 0, 0).errno)"
+    assert run(errno.ENOSYS, code, ["set_mempolicy_home_node"]) == f"{errno.ENOSYS}\n"
+
+
+def test_mode_that_this_kernel_lacks_names_the_kernel_and_the_substitute():
+    code = """
+from zerosys.errors import Unsupported
+from zerosys.policy import PreferredMany, WeightedInterleave
+for policy in PreferredMany(0), WeightedInterleave(0):
+    error = refusal(policy.apply, memory)
+    assert type(error) is Unsupported and "needs Linux" in str(error) and ": use " in str(error), error
+"""
+    run(errno.EINVAL, code, ["mbind"])
+
+
+def test_our_voices_take_the_place_of_libnumas():
+    """libnuma finds our numa_warn and numa_error before its own, which would write to stderr and exit."""
+    code = """
+import ctypes
+libnuma = next(line.split()[-1] for line in open("/proc/self/maps") if "libnuma" in line)
+library = ctypes.CDLL(libnuma)
+ctypes.c_int.in_dll(library, "numa_exit_on_error").value = 1
+library.numa_set_localalloc()  # its call is refused: libnuma's own numa_error would print, and exit
+library.numa_parse_nodestring(b"no such node")  # its own numa_warn would print
+print("alive")
+"""
+    assert run(errno.EPERM, code, ["set_mempolicy"]) == "alive\n"
