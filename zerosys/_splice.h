@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -63,5 +64,13 @@ static inline ssize_t zs_readable_bytes(int fd)
 }
 
 static inline ssize_t zs_status_flags(int fd) { return zs_or_errno(fcntl(fd, F_GETFL)); }
+
+/* Whether two descriptors are of one file, as both ends of a pipe are. */
+static inline ssize_t zs_same_file(int a, int b)
+{
+    struct stat one, other;
+    return !fstat(a, &one) && !fstat(b, &other) && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
 
 #endif

@@ -33,3 +33,4 @@ cdef extern from "_splice.h" nogil:
     ssize_t c_set_pipe_size "zs_set_pipe_size"(int pipe, int size)
     ssize_t c_readable_bytes "zs_readable_bytes"(int fd)
     ssize_t c_status_flags "zs_status_flags"(int fd)
+    ssize_t c_same_file "zs_same_file"(int a, int b)

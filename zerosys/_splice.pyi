@@ -40,8 +40,8 @@ def linkat(
     src: StrOrBytesPath,
     dst: StrOrBytesPath,
     *,
-    src_dir_fd: SupportsIndex = ...,
-    dst_dir_fd: SupportsIndex = ...,
+    src_dir_fd: FileDescriptorLike = ...,
+    dst_dir_fd: FileDescriptorLike = ...,
     flags: SupportsIndex = 0,
 ) -> None: ...
 def pipe_capacity(pipe: FileDescriptorLike) -> int: ...

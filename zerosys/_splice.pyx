@@ -8,14 +8,19 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, PyObject
-from libc.errno cimport EBADF, EBUSY, EINVAL, EPERM
+from libc.errno cimport EBADF, EBUSY, EINTR, EINVAL, ENOMEM, EPERM
 from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY
+
+from itertools import islice
 
 from zerosys._args cimport as_bits, as_count, as_fd, as_int
 from zerosys._result cimport fail, interrupted
 
 cdef extern from "Python.h":
     int PyUnicode_FSConverter(object path, PyObject **encoded) except 0
+
+# The largest that F_SETPIPE_SZ takes: its argument is an int.
+cdef Py_ssize_t PIPE_LIMIT = 1 << 30
 
 
 cdef inline int place(object offset, loff_t *value, loff_t **at, str name) except -1:
@@ -27,18 +32,37 @@ cdef inline int place(object offset, loff_t *value, loff_t **at, str name) excep
     return 0
 
 
+cdef str not_pipes(int src, int dst):
+    """Which of two open descriptors is no pipe, said as a cause; nothing if both are."""
+    cdef bint src_is = c_get_pipe_size(src) >= 0, dst_is = c_get_pipe_size(dst) >= 0
+    if src_is and dst_is:
+        return "src and dst are ends of one pipe" if c_same_file(src, dst) else ""
+    if src_is:
+        return f"dst (descriptor {dst}) is not a pipe"
+    return f"src (descriptor {src}) is not a pipe" if dst_is else f"neither src ({src}) nor dst ({dst}) is a pipe"
+
+
 cdef int refuse(ssize_t rc, str call, int src, int dst) except -1:
-    """Raise *rc*; name O_APPEND where it is set, since EINVAL and EBADF do not."""
-    cdef ssize_t status
-    if rc == -EINVAL or rc == -EBADF:
-        status = c_status_flags(dst)
-        if status >= 0 and status & O_APPEND:
-            fail(rc, call, f"dst (descriptor {dst}) is open with O_APPEND, which {call} refuses: "
-                           "reopen it without, or write() to it")
-        if rc == -EINVAL and call == "splice" and status >= 0 and c_status_flags(src) >= 0:
-            if c_get_pipe_size(src) < 0 and c_get_pipe_size(dst) < 0:
-                fail(rc, call, f"neither src ({src}) nor dst ({dst}) is a pipe: put one between")
-    fail(rc, call)
+    """Raise *rc*, with the cause where EINVAL or EBADF hides one that can be looked up.
+
+    Either can have causes besides, so that only what would be refused in any case is named.
+    """
+    cdef ssize_t status = c_status_flags(dst)
+    cdef bint both_open = status >= 0 and c_status_flags(src) >= 0
+    cdef str why = ""
+    if both_open and (rc == -EINVAL or rc == -EBADF and call == "copy_file_range"):
+        if call != "tee" and status & O_APPEND and c_get_pipe_size(dst) < 0:
+            why = (f"dst (descriptor {dst}) is open with O_APPEND, which {call} refuses: "
+                   "reopen it without, or write() to it")
+        elif call == "tee":
+            why = not_pipes(src, dst)
+        elif call == "splice":
+            why = not_pipes(src, dst)
+            if why.startswith("neither"):
+                why += ": put one between"
+            elif " is not a pipe" in why:
+                why = ""  # one is enough
+    fail(rc, call, why)
 
 
 def splice(src, dst, count, offset_src=None, offset_dst=None, flags=0):
@@ -86,21 +110,25 @@ def tee(src, dst, count, flags=0):
     while True:
         with nogil:
             copied = c_tee(src_fd, dst_fd, n, bits)
+        if copied == -EINVAL:
+            refuse(copied, "tee", src_fd, dst_fd)
         if not interrupted(copied, "tee"):
             return copied
 
 
 cdef int admit(Py_buffer *view, int pipe, unsigned int bits) except -1:
     """Refuse a buffer that vmsplice would write although it is read-only, or give unowned."""
-    cdef ssize_t status
+    cdef ssize_t status = c_status_flags(pipe)
+    # From a pipe's reading end vmsplice copies *into* the buffer.
+    cdef bint reading = status >= 0 and status & O_ACCMODE == O_RDONLY
     if bits & SPLICE_F_GIFT:
+        if reading:
+            raise ValueError(f"SpliceFlag.GIFT gives pages to a pipe, and descriptor {pipe} is a reading end: "
+                             "pass the writing end, or no GIFT to fill the buffer")
         lease_of(view).check_gift(<size_t>view.buf, view.len)
-    if view.readonly:
-        # From a pipe's reading end vmsplice copies *into* the buffer.
-        status = c_status_flags(pipe)
-        if status >= 0 and status & O_ACCMODE == O_RDONLY:
-            raise TypeError(f"descriptor {pipe} is a pipe's reading end, so the buffer is "
-                            "written: pass a writable one, not a read-only one")
+    if view.readonly and reading:
+        raise TypeError(f"descriptor {pipe} is a pipe's reading end, so the buffer is "
+                        "written: pass a writable one, not a read-only one")
     return 0
 
 
@@ -144,7 +172,7 @@ cdef ssize_t lend(int pipe, Py_buffer *views, iovec *vec, Py_ssize_t n,
 
 cdef ssize_t lend_many(int pipe, object buffers, unsigned int bits) except -1:
     """vmsplice a sequence of buffers, the first IOV_MAX at most."""
-    cdef list items = list(buffers)[:IOV_MAX]
+    cdef list items = list(islice(buffers, IOV_MAX))
     cdef Py_ssize_t n = len(items), held = 0
     cdef Py_buffer *views = <Py_buffer *>PyMem_Malloc(max(n, 1) * (sizeof(Py_buffer) + sizeof(iovec)))
     if views is NULL:
@@ -166,9 +194,10 @@ def vmsplice(fd, buffers, flags=0):
 
     *buffers* is one buffer or a sequence of them, of which the first IOV_MAX are
     taken. Returns the bytes lent, often fewer than asked. **Raw**: later writes to
-    the buffers reach the reader until the *last* consumer (another pipe, a socket, a
-    tee) has read them, and nothing tells when; an empty pipe proves nothing. From a
-    pipe's reading end bytes are copied into the buffers, which must be writable.
+    the buffers, and to the memory that they leave behind when they are freed, reach
+    the reader until the *last* consumer (another pipe, a socket, a tee) has read
+    them, and nothing tells when; an empty pipe proves nothing. From a pipe's reading
+    end bytes are copied into the buffers, which must be writable.
     SpliceFlag.GIFT takes only whole pages of a private anonymous Mapping, and puts
     fresh zero pages in the place of those it gave. Raises BlockingIOError if
     SpliceFlag.NONBLOCK is set and the pipe is full. See vmsplice(2).
@@ -252,67 +281,81 @@ cdef bytes path(object name):
     return encoded
 
 
+cdef int as_folder(object fd) except? -1:
+    """*fd*, a descriptor or AT_FDCWD: the working directory."""
+    return AT_FDCWD if isinstance(fd, int) and fd == AT_FDCWD else as_fd(fd)
+
+
 def linkat(src, dst, *, src_dir_fd=AT_FDCWD, dst_dir_fd=AT_FDCWD, flags=0):
     """Give the file *src* the further name *dst*, which must not exist.
 
     With AT_EMPTY_PATH and *src* ``""`` the file is *src_dir_fd* itself (needs
     CAP_DAC_READ_SEARCH); with AT_SYMLINK_FOLLOW ``/proc/self/fd/N`` names an
-    O_TMPFILE, for which os.link answers EXDEV. Raises FileExistsError if *dst* is
-    there. See linkat(2).
+    O_TMPFILE, for which os.link answers EXDEV. Relative paths start at *src_dir_fd*
+    and *dst_dir_fd*, which stay the caller's. Raises FileExistsError if *dst* is there.
+    See linkat(2).
     """
     cdef bytes src_path = path(src), dst_path = path(dst)
     cdef const char *c_src = src_path
     cdef const char *c_dst = dst_path
-    cdef int src_dir = as_int(src_dir_fd, "src_dir_fd")
-    cdef int dst_dir = as_int(dst_dir_fd, "dst_dir_fd")
+    cdef int src_dir = as_folder(src_dir_fd)
+    cdef int dst_dir = as_folder(dst_dir_fd)
     cdef int bits = as_int(flags, "flags")
     cdef ssize_t rc
     while True:
         with nogil:
             rc = c_linkat(src_dir, c_src, dst_dir, c_dst, bits)
+        if rc < 0 and rc != -EINTR:
+            fail(rc, "linkat", f"{src!r} as {dst!r}")
         if not interrupted(rc, "linkat"):
             return
 
 
-def pipe_capacity(pipe):
-    """The bytes that *pipe* holds when each of its slots is a full page.
-
-    A pipe counts slots, not bytes: many small writes fill it early.
-    See fcntl(2), F_GETPIPE_SZ.
-    """
-    cdef int fd = as_fd(pipe)
+cdef ssize_t capacity(int fd) except -1:
     cdef ssize_t size = c_get_pipe_size(fd)
+    if size == -EBADF and c_status_flags(fd) >= 0:
+        fail(size, "fcntl(F_GETPIPE_SZ)", f"descriptor {fd} is open, but it is not a pipe")
     interrupted(size, "fcntl(F_GETPIPE_SZ)")
     return size
+
+
+def pipe_capacity(pipe):
+    """Return the bytes that *pipe* holds when each of its slots is a full page.
+
+    A pipe counts slots, not bytes: many small writes fill it early. Raises OSError
+    (EBADF) for what is no pipe. See fcntl(2), F_GETPIPE_SZ.
+    """
+    return capacity(as_fd(pipe))
 
 
 def set_pipe_capacity(pipe, size):
     """Ask for a capacity of *size* bytes and return the capacity that *pipe* has now.
 
-    A wish: where the user's page budget or pipe-max-size forbids *size* (EPERM), half
-    is tried, and so on down to what the pipe has; a pipe that holds more than *size*
-    (EBUSY) stays as it is. The kernel rounds up to a power of two pages.
+    A wish: where the user's page budget, pipe-max-size or memory forbids *size* (EPERM,
+    ENOMEM), half is tried, and so on down to what the pipe has; a pipe that holds more
+    than *size* (EBUSY) stays as it is. The kernel rounds up to a power of two pages, and
+    a size of 0 to one page. Raises OSError (EBADF) for what is no pipe.
     See fcntl(2), F_SETPIPE_SZ.
     """
     cdef int fd = as_fd(pipe)
-    cdef Py_ssize_t wish = min(as_count(size, "size"), 1 << 30)
-    cdef ssize_t have = c_get_pipe_size(fd), got
-    interrupted(have, "fcntl(F_GETPIPE_SZ)")
-    if wish == 0:
-        raise ValueError("size must be at least 1, not 0: a pipe has at least one page")
+    cdef Py_ssize_t wish = min(as_count(size, "size"), PIPE_LIMIT)
+    cdef ssize_t have = capacity(fd), got
     while True:
         got = c_set_pipe_size(fd, <int>wish)
-        if got == -EPERM and wish // 2 > have:
+        if (got == -EPERM or got == -ENOMEM) and wish // 2 > have:
             wish //= 2
-        elif got == -EPERM or got == -EBUSY:
+        elif got == -EPERM or got == -ENOMEM or got == -EBUSY:
             return have
         elif not interrupted(got, "fcntl(F_SETPIPE_SZ)"):
             return got
 
 
 def pipe_occupancy(pipe):
-    """The bytes that wait in *pipe* to be read. See ioctl_pipe(2), FIONREAD."""
-    cdef int fd = as_fd(pipe)
-    cdef ssize_t waiting = c_readable_bytes(fd)
+    """Return the bytes that wait in *pipe* to be read.
+
+    What a socket or file has for its reader is answered too. Raises OSError (ENOTTY)
+    for what cannot tell. See ioctl_pipe(2), FIONREAD.
+    """
+    cdef ssize_t waiting = c_readable_bytes(as_fd(pipe))
     interrupted(waiting, "ioctl(FIONREAD)")
     return waiting
