@@ -58,7 +58,7 @@ def test_copy_file_range_carries_three_gibibytes_of_nothing(tmp_path, sparse):
 
 
 def test_sendfile_uses_and_advances_the_position_or_takes_an_offset(files):
-    a, b = files
+    a, _ = files
     near, far = socket.socketpair()
     with near, far:
         assert zerosys.sendfile(near, a, None, 4) == 4
@@ -203,7 +203,7 @@ def test_linkat_gives_a_descriptor_itself_a_name(tmp_path):
 
 def test_linkat_says_which_names_it_could_not_join(tmp_path):
     (tmp_path / "old").touch()
-    with pytest.raises(FileExistsError, match="old.* as .*old"):
+    with pytest.raises(FileExistsError, match=r"old.* as .*old"):
         zerosys.linkat(tmp_path / "old", tmp_path / "old")
     with pytest.raises(FileNotFoundError, match="linkat: "):
         zerosys.linkat(tmp_path / "absent", tmp_path / "new")

@@ -59,7 +59,7 @@ def test_it_maps_memory(foreign):
 
 
 def test_it_knows_our_mapping_type(foreign):
-    with Mapping(-1, 4096) as mapping:
+    with Mapping(None, 4096) as mapping:
         assert foreign.is_mapping(mapping)
     with pytest.raises(TypeError):
         foreign.is_mapping(b"")

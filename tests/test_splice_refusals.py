@@ -144,7 +144,8 @@ def test_a_number_that_is_no_integer_is_a_type_error(what, value, ends):
 @pytest.mark.parametrize("value", [-1, -(2**31) - 1, -(2**63), 2**63, 2**64, 10**30])
 def test_an_integer_out_of_range_is_a_value_error_that_names_argument_and_value(what, value, ends):
     if what == ("linkat", "flags") and value == -1:
-        pytest.raises(OSError, TAKERS[what], *ends, value)  # an int as the kernel takes it: EINVAL
+        with pytest.raises(OSError):  # an int as the kernel takes it: EINVAL
+            TAKERS[what](*ends, value)
         return
     with pytest.raises(ValueError, match=f"{what[1]} must be .*, not {value}"):
         TAKERS[what](*ends, value)

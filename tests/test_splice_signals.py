@@ -1,4 +1,4 @@
-"""A call that blocks answers signals: it goes on after a handler that returns, and ends with one that raises."""
+"""A call that blocks answers signals: a handler that returns lets it go on, one that raises ends it."""
 
 import os
 import platform

@@ -39,7 +39,9 @@ cdef str not_pipes(int src, int dst):
         return "src and dst are ends of one pipe" if c_same_file(src, dst) else ""
     if src_is:
         return f"dst (descriptor {dst}) is not a pipe"
-    return f"src (descriptor {src}) is not a pipe" if dst_is else f"neither src ({src}) nor dst ({dst}) is a pipe"
+    if dst_is:
+        return f"src (descriptor {src}) is not a pipe"
+    return f"neither src ({src}) nor dst ({dst}) is a pipe"
 
 
 cdef int refuse(ssize_t rc, str call, int src, int dst) except -1:
@@ -123,8 +125,8 @@ cdef int admit(Py_buffer *view, int pipe, unsigned int bits) except -1:
     cdef bint reading = status >= 0 and status & O_ACCMODE == O_RDONLY
     if bits & SPLICE_F_GIFT:
         if reading:
-            raise ValueError(f"SpliceFlag.GIFT gives pages to a pipe, and descriptor {pipe} is a reading end: "
-                             "pass the writing end, or no GIFT to fill the buffer")
+            raise ValueError("SpliceFlag.GIFT gives pages to a pipe, and descriptor "
+                             f"{pipe} is a reading end: pass the writing end, or no GIFT to fill the buffer")
         lease_of(view).check_gift(<size_t>view.buf, view.len)
     if view.readonly and reading:
         raise TypeError(f"descriptor {pipe} is a pipe's reading end, so the buffer is "
