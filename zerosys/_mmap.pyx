@@ -464,7 +464,7 @@ cdef class Mapping:
         # Grow the file before the mapping and shrink it after: no byte that is mapped is ever
         # past the end. So a seal has to be seen first.
         if seals > 0 and seals & (F_SEAL_GROW if end > about.st_size else F_SEAL_SHRINK):
-            fail(-EPERM, "ftruncate", f"descriptor {file} is sealed against a change of size: make a new file")
+            fail(-EPERM, "ftruncate", f"descriptor {file} is sealed against changes of size: make another")
         if end > about.st_size:
             interrupted(c_ftruncate(file, end), "ftruncate")
         self.asked, self.span = wish, rounded(wish, self.page)

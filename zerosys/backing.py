@@ -6,10 +6,10 @@ import errno
 import os
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from fcntl import F_GETFL, fcntl
 from pathlib import Path
 from stat import S_ISREG
+from typing import NamedTuple
 
 from zerosys._memfd import (
     F_SEAL_FUTURE_WRITE,
@@ -21,7 +21,6 @@ from zerosys._memfd import (
     get_seals,
     memfd_create,
 )
-from zerosys._mmap import page_size_of
 from zerosys.errors import Unsupported
 from zerosys.handle import Particulars
 from zerosys.sizes import show_size
@@ -35,8 +34,7 @@ HUGE_PAGES = {"2M": 2 << 20, "1G": 1 << 30}
 PAGES = ("auto", "base", "thp", *HUGE_PAGES)
 
 
-@dataclass(frozen=True)
-class Backing:
+class Backing(NamedTuple):
     """What a region's memory is made of.
 
     ``source`` is "memfd", or "tmpfs" for an unlinked file where the kernel or a filter
@@ -140,16 +138,12 @@ def best_pages(size: int, nodes: Collection[int] | None) -> str:
     return "base"
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What a foreign descriptor turned out to be."""
 
-    file_size: int
-    source: str
-    pages: str
-    huge: bool
-    huge_bytes: int
+    size: int
     populated: bool
+    source: str
     sealed: bool
 
 
@@ -172,21 +166,11 @@ def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: boo
         )
     if not read_only:
         _check_writable(fd, seals or 0)
-    page = page_size_of(fd)
-    huge = page > BASE_PAGE
-    pages = huge_label(page) if huge else "thp" if told and told.pages == "thp" else "base"
-    if told and (told.page_size != page or -(-told.size // page) * page > -(-about.st_size // page) * page):
-        raise ValueError(
-            f"the handle says {told.size} bytes in pages of {told.page_size}, and its descriptor has "
-            f"{about.st_size} "
-            f"in pages of {page}: they do not belong together"
-        )
     if told and told.size > about.st_size:
         raise ValueError(f"the handle says {told.size} bytes and its descriptor has {about.st_size}")
-    populated = about.st_blocks * 512 >= about.st_size
     named = seals is None or (seals & F_SEAL_SEAL and not sealed)  # a name, or one it could have had
     source = told.source if told else "file" if named else "memfd"
-    return Found(about.st_size, source, pages, huge, about.st_size if huge else 0, populated, sealed)
+    return Found(about.st_size, about.st_blocks * 512 >= about.st_size, source, sealed)
 
 
 def _seals(fd: int) -> int | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 
 from zerosys._mmap import MADV_COLLAPSE, MADV_HUGEPAGE, Mapping
@@ -32,6 +34,12 @@ def cpus_near(nodes: Collection[int] | None) -> frozenset[int]:
         except FileNotFoundError:
             pass  # one assumed node
     return frozenset(found)
+
+
+@lru_cache(maxsize=16)
+def _headroom(nodes: frozenset[int] | None, second: int) -> Headroom:
+    """The limits that hold for *nodes*: found once a *second*, read at each question."""
+    return Headroom(nodes)
 
 
 def require_pool(size: int, huge: int, nodes: Collection[int] | None) -> None:
@@ -69,11 +77,11 @@ def fill(
     mapping: Mapping,
     source: str,
     *,
-    cpus: Collection[int] = (),
-    nodes: Collection[int] | None = None,
+    nodes: frozenset[int] | None = None,
+    near: Collection[int] | None = None,
     force: bool = False,
 ) -> None:
-    """Populate all of *mapping* by writing, by threads on *cpus* (any, if empty).
+    """Populate all of *mapping* by writing, by threads on the CPUs of the nodes *near*.
 
     Contents stay. Unless *force*, the free memory of *nodes* (None: of the machine) and
     every cgroup limit is compared before the first step and between steps. Raises
@@ -81,9 +89,10 @@ def fill(
     """
     page, total = mapping.page_size, mapping.mapped_size // (2 if mapping.mirror else 1)
     huge = page if page > BASE_PAGE else None
+    cpus = cpus_near(near) if total >= _WORTH_THREADS else frozenset()
     threads = _threads(total, cpus)
     # A mapping of huge pages has its pages reserved already: require_pool() asked before.
-    headroom = None if force or huge else Headroom(nodes)
+    headroom = None if force or huge else _headroom(nodes, int(time.monotonic()))
     if headroom:
         headroom.require(total)
     step = max(STEP, page)

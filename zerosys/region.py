@@ -153,9 +153,7 @@ class SharedRegion(Mapping):
                 filling.prefer_huge(self)
             if populate:
                 near = self._policy.nodes if self._policy else None
-                filling.fill(
-                    self, source, nodes=_confined(self._policy), cpus=filling.cpus_near(near), force=force
-                )
+                filling.fill(self, source, nodes=_confined(self._policy), near=near, force=force)
             if pages == "thp":
                 filling.collapse(self)
             huge = filling.huge_bytes(self) if pages == "thp" else span if pages != "base" else 0
@@ -187,24 +185,35 @@ class SharedRegion(Mapping):
             raise TypeError(
                 f"attach() takes a RegionHandle, a descriptor or what has fileno(), not {source!r}"
             )
-        with ExitStack() as undo:
-            fd = os.dup(source if isinstance(source, int) else source.fileno())
-            undo.callback(os.close, fd)
+        fd = os.dup(source if isinstance(source, int) else source.fileno())
+        try:
             found = backing.inspect(fd, told, read_only=read_only, unsealed=unsealed)
-            align = backing.thp_size() if found.pages == "thp" else 0
-            size = told.size if told else found.file_size
+            align = backing.thp_size() if told and told.pages == "thp" else 0
+            size = told.size if told else found.size
             protection = PROT_READ if read_only else PROT_READ | PROT_WRITE
             self = cls.__new__(cls, fd, size, protection=protection, align=align)
-            undo.pop_all()
-            self._fd = fd
-            undo.callback(self.close)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        page = self.page_size
+        huge = page > backing.BASE_PAGE
+        try:
+            if told and told.page_size != page:
+                raise ValueError(
+                    f"the handle says pages of {told.page_size} bytes, and its descriptor has {page}: "
+                    "they do not belong together"
+                )
             if told and told.policy:
                 self._inherit(told.policy)
-            if found.populated or found.huge:
+            if found.populated or huge:
                 # hugetlb: a page that the pool lacks is an error here, and SIGBUS later.
-                filling.map_in(self, write=found.huge and not found.populated and not read_only)
-            self._backing = Backing(found.source, found.pages, self.page_size, found.huge_bytes, found.sealed)
-            undo.pop_all()
+                filling.map_in(self, write=not found.populated and not read_only)
+        except BaseException:
+            self.close()
+            raise
+        pages = backing.huge_label(page) if huge else told.pages if told else "base"
+        self._backing = Backing(found.source, pages, page, self.mapped_size if huge else 0, found.sealed)
         return self
 
     def _inherit(self, policy: dict[str, Any]) -> None:
