@@ -18,13 +18,23 @@ TREE = Path(__file__).resolve().parent.parent
 NUMA_VM = TREE / "tools" / "numa-vm"
 NO_GUEST = 125  # numa-vm's own exit code when it cannot boot one
 
+# A node with the fourth CPU and no memory, for which numa-vm has no flag. The kernel numbers nodes
+# with CPUs first: it becomes node 2, and the one with memory alone node 3.
+_CPU_ONLY = "-smp 4,sockets=4,cores=1,threads=1 -numa node,nodeid=3,cpus=3" + "".join(
+    f" -numa dist,src={a},dst={b},val={10 if a == b else 21}"
+    for a, b in [(3, 3), *((3, n) for n in range(3)), *((n, 3) for n in range(3))]
+)
+
 # Each is a folder of tests/guest/. Sizes are small: a guest takes memory only as it touches it.
 SHAPES: dict[str, tuple[str, ...]] = {
     # two ordinary nodes with a pool of huge pages each
     "two": ("--nodes", "2", "--mem", "768M", "--hugepages", "16"),
-    # three nodes of different sizes, the last one without a CPU; swap
-    "odd": ("--nodes", "2", "--memory-only-node", "--mem", "768M,384M,256M", "--cpus", "3", "--swap", "256M"),
-}
+    # nodes of different sizes, node 2 without memory, node 3 without a CPU; swap
+    "odd": (
+        "--nodes", "2", "--memory-only-node", "--mem", "768M,384M,256M", "--cpus", "3", "--swap", "256M",
+        *(f"--qemu-arg={word}" for word in _CPU_ONLY.split()),
+    ),
+}  # fmt: skip
 
 
 @cache

@@ -7,7 +7,9 @@ import pytest
 from memory import PAGE, pages
 
 from zerosys import _numa
+from zerosys._mmap import Mapping
 from zerosys.errors import PlacementError
+from zerosys.policy import Bind
 from zerosys.whereabouts import move_to, placement
 
 NODE = min(_numa.mems_allowed())
@@ -72,3 +74,25 @@ def test_moving_to_a_node_that_is_not_there_is_an_error():
         with pytest.raises(PlacementError, match=f"node {FOREIGN} does not exist"):
             move_to(memory, FOREIGN)
         assert placement(memory).pages == 1
+
+
+def test_pages_of_a_mirror_count_once():
+    fd = os.memfd_create("test")
+    try:
+        os.ftruncate(fd, 4 * PAGE)
+        with Mapping(fd, 4 * PAGE, mirror=True) as ring:
+            assert Bind(NODE).apply(ring) == Bind(NODE)
+            view = memoryview(ring)
+            view[0] = 1
+            view.release()
+            where = placement(ring)
+            assert (where.nodes, where.pages) == ({NODE: 1}, 4)
+    finally:
+        os.close(fd)
+
+
+def test_closed_mapping_has_no_placement():
+    with Mapping(None, PAGE) as memory:
+        pass
+    with pytest.raises(ValueError, match="closed"):
+        placement(memory)

@@ -126,11 +126,12 @@ static inline ssize_t zs_set_mempolicy_home_node(void *address, size_t length, u
 
 static inline ssize_t zs_getcpu(unsigned int *cpu, unsigned int *node)
 {
+#ifdef __GLIBC_PREREQ
 #if __GLIBC_PREREQ(2, 29)
     return zs_or_errno(getcpu(cpu, node)); /* the vDSO's: no system call at all */
-#else
-    return zs_or_errno(syscall(SYS_getcpu, cpu, node, NULL));
 #endif
+#endif
+    return zs_or_errno(syscall(SYS_getcpu, cpu, node, NULL));
 }
 
 /* Ask for n pages that lie step bytes apart; *pages* and *statuses* are room for as many. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
@@ -33,10 +33,12 @@ class Extent:
     address: int
     length: int
     page_size: int
+    mirror: bool = False  # the second half shows the same pages again
 
     @property
-    def pages(self) -> int:
-        return self.length // self.page_size
+    def distinct(self) -> Extent:
+        """Each page once: the first half of a mirror."""
+        return replace(self, length=self.length // 2, mirror=False) if self.mirror else self
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def pages_of(memory: Memory) -> Iterator[Extent]:
     """The extent of *memory*, which stays mapped inside the block.
 
     An object with ``address`` and ``mapped_size`` is taken at its word, and at its
-    ``page_size`` where it has one; of any other buffer these are the base pages that
+    ``page_size`` and ``mirror`` where it has them; of any other buffer these are the base pages that
     hold its bytes, so its neighbours on the first and last page belong to it too.
     Raises TypeError for what is neither, BufferError for a buffer that is not contiguous.
     """
@@ -58,7 +60,8 @@ def pages_of(memory: Memory) -> Iterator[Extent]:
         if hasattr(memory, "mapped_size"):
             mapped = cast(Mapped, memory)
             page = getattr(mapped, "page_size", PAGESIZE)
-            yield Extent(mapped.address, -(-mapped.mapped_size // page) * page, page)
+            length = -(-mapped.mapped_size // page) * page
+            yield Extent(mapped.address, length, page, getattr(mapped, "mirror", False))
         else:
             address, length = _numa.extent_of(view)
             begin = address - address % PAGESIZE

@@ -52,14 +52,14 @@ class Placement:
 
 
 def placement(memory: Memory, *, fd: int | HasFileno | None = None) -> Placement:
-    """Count the pages that hold *memory* by the node on which they lie.
+    """Count the pages that hold *memory* by the node on which they lie; those of a mirror once.
 
     Asking creates no page, reads none, and maps none. *fd*, the file that all of *memory*
     maps, tells absent from unmapped for huge pages, where mincore(2) cannot. Raises
     PlacementError where move_pages(2) is refused. See move_pages(2).
     """
-    with pages_of(memory) as extent:
-        when = time.time()
+    with pages_of(memory) as whole:
+        extent, when = whole.distinct, time.time()
         try:
             counts = _numa.count_statuses(extent.address, extent.length, extent.page_size)
         except OSError as refusal:
@@ -107,7 +107,7 @@ def move_to(memory: Memory, node: int, *, fd: int | HasFileno | None = None) -> 
         try:
             if index(node) not in _numa.mems_allowed():
                 raise PlacementError(errno.ENODEV, f"move_pages: {why_not(frozenset([node]))}")
-            _move(extent, node)
+            _move(extent.distinct, node)
         except PlacementError:
             raise
         except OSError as refusal:

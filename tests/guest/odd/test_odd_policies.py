@@ -1,4 +1,4 @@
-"""Policies and placement on three nodes: 0 and 1 with CPUs, 2 with memory alone (FAULTS N3 to N7)."""
+"""Policies and placement where node 2 has no memory and node 3 no CPU (FAULTS N3 to N7)."""
 
 import errno
 import mmap
@@ -11,6 +11,7 @@ from memory import PAGE, pages
 from zerosys import _numa
 from zerosys.affinity import run_on
 from zerosys.errors import PlacementError, PlacementWarning
+from zerosys.limits import require_memory
 from zerosys.machine import topology
 from zerosys.policy import (
     Bind,
@@ -35,13 +36,14 @@ def touched(policy, n=64):
 
 def test_the_machine_is_read_as_it_is():
     machine = topology()
-    assert [machine.nodes[id].kind for id in (0, 1, 2)] == ["ordinary", "ordinary", "no cpus"]
-    assert machine.nodes_with_cpus == {0, 1} and machine.nodes_with_memory == {0, 1, 2}
-    assert machine.nodes[0].distances[2] == _numa.distance(0, 2) > 10
-    assert machine.allowed_nodes == {0, 1, 2}
+    kinds = [machine.nodes[id].kind for id in (0, 1, 2, 3)]
+    assert kinds == ["ordinary", "ordinary", "no memory", "no cpus"]
+    assert machine.nodes_with_cpus == {0, 1, 2} and machine.nodes_with_memory == {0, 1, 3}
+    assert machine.nodes[0].distances[3] == _numa.distance(0, 3) > 10
+    assert machine.allowed_nodes == {0, 1, 3}
 
 
-@pytest.mark.parametrize("node", [0, 1, 2])
+@pytest.mark.parametrize("node", [0, 1, 3])
 def test_bound_pages_lie_on_their_node_the_highest_too(node):
     assert touched(Bind(node)) == {node: 64}
     assert touched(Preferred(node)) == {node: 64}
@@ -49,8 +51,8 @@ def test_bound_pages_lie_on_their_node_the_highest_too(node):
 
 
 def test_interleaved_pages_take_turns():
-    assert touched(Interleave({0, 2})) == {0: 32, 2: 32}
-    assert touched(Interleave("all"), 60) == {0: 20, 1: 20, 2: 20}
+    assert touched(Interleave({0, 3})) == {0: 32, 3: 32}
+    assert touched(Interleave("all"), 60) == {0: 20, 1: 20, 3: 20}
 
 
 def test_weighted_pages_follow_the_weights():
@@ -67,8 +69,8 @@ def test_local_pages_follow_the_toucher():
 
 
 def test_thread_policy_places_what_the_block_touches():
-    with memory_policy(Bind(2)), pages(8, touch=True) as memory:
-        assert placement(memory).nodes == {2: 8}
+    with memory_policy(Bind(3)), pages(8, touch=True) as memory:
+        assert placement(memory).nodes == {3: 8}
     assert _numa.get_mempolicy() == (_numa.MPOL_DEFAULT, frozenset())
 
 
@@ -87,10 +89,10 @@ def test_policy_of_a_memfd_holds_for_pages_touched_through_another_mapping():
     try:
         os.ftruncate(fd, 16 * PAGE)
         with mmap.mmap(fd, 16 * PAGE) as bound, mmap.mmap(fd, 16 * PAGE) as other:
-            Bind(2).apply(bound)
+            Bind(3).apply(bound)
             for at in range(0, 16 * PAGE, PAGE):
                 other[at] = 1
-            assert placement(other).nodes == {2: 16}
+            assert placement(other).nodes == {3: 16}
             where = placement(bound)
             assert (where.nodes, where.absent, where.unmapped) == ({}, 0, 16)
     finally:
@@ -101,7 +103,7 @@ def test_moving_goes_to_every_node_and_counts_what_is_absent():
     with pages(5000) as memory:
         for at in range(0, 4500 * PAGE, PAGE):
             memory.map[at] = 7
-        for node in (2, 1, 0):
+        for node in (3, 1, 0):
             where = move_to(memory, node)
             assert (where.nodes, where.absent) == ({node: 4500}, 500)
         assert memory.map[4499 * PAGE] == 7
@@ -145,29 +147,52 @@ def test_migrate_pages_moves_what_a_process_has():
 
 def test_home_node_is_tried_first():
     with pages(16) as memory:
-        Bind({0, 2}).apply(memory)
-        _numa.set_mempolicy_home_node(memory.address, memory.mapped_size, 2)
+        Bind({0, 3}).apply(memory)
+        _numa.set_mempolicy_home_node(memory.address, memory.mapped_size, 3)
         with run_on(0):
             memory.touch()
-        assert placement(memory).nodes == {2: 16}
+        assert placement(memory).nodes == {3: 16}
 
 
 def test_running_needs_cpus_and_memory_needs_memory():
-    with pytest.raises(PlacementError, match=r"node 2 has no CPUs.*nodes with CPUs: 0-1"), run_on(2):
+    with pytest.raises(PlacementError, match=r"node 3 has no CPUs.*nodes with CPUs: 0-2"), run_on(3):
         pass
-    with pytest.raises(PlacementError, match="node 2 has no CPUs"), run_on({1, 2}):
+    with pytest.raises(PlacementError, match="node 3 has no CPUs"), run_on({1, 3}):
         pass
-    with pytest.warns(PlacementWarning, match="node 2 has no CPUs"), run_on({1, 2}, strict=False) as cpus:
+    with pytest.warns(PlacementWarning, match="node 3 has no CPUs"), run_on({1, 3}, strict=False) as cpus:
         assert {_numa.node_of_cpu(cpu) for cpu in cpus} == {1}
-    with pytest.raises(OSError, match="no CPU of node 2"):
-        _numa.run_on_node(2)
+    with pytest.raises(OSError, match="no CPU of node 3"):
+        _numa.run_on_node(3)
     with run_on(1) as cpus:
         assert _numa.getcpu()[1] == 1 and cpus == topology().nodes[1].online_cpus
 
 
 def test_strict_policy_names_the_node_that_is_not_there():
     with pages(1) as memory:
-        with pytest.raises(PlacementError, match=r"node 3,9 does not exist \(this machine's nodes: 0-2\)"):
-            Bind({1, 2, 3, 9}).apply(memory)
+        with pytest.raises(PlacementError, match=r"node 7,9 does not exist \(this machine's nodes: 0-3\)"):
+            Bind({1, 3, 7, 9}).apply(memory)
         with pytest.warns(PlacementWarning):
-            assert Bind({1, 2, 3, 9}).apply(memory, strict=False) == Bind({1, 2})
+            assert Bind({1, 3, 7, 9}).apply(memory, strict=False) == Bind({1, 3})
+
+
+@pytest.mark.parametrize("kind", [Bind, Preferred, Interleave, PreferredMany])
+def test_node_without_memory_is_refused_as_such(kind):
+    with pages(1) as memory:
+        for strict in (True, False):
+            with pytest.raises(PlacementError, match=r"node 2 has no memory \(nodes with memory: 0-1,3\)"):
+                kind(2).apply(memory, strict=strict)
+        with pytest.raises(PlacementError, match="node 2 has no memory"):
+            move_to(memory, 2)
+    with pytest.raises(OSError, match="node 2 has 0 bytes left"):
+        require_memory(1, [2])
+
+
+def test_running_on_a_node_without_memory_works():
+    with run_on(2) as cpus:
+        assert cpus == {3} and _numa.getcpu() == (3, 2)
+        assert sum(touched(Local()).values()) == 64
+    before = os.sched_getaffinity(0)
+    _numa.run_on_node_mask([2])
+    assert os.sched_getaffinity(0) == {3}
+    os.sched_setaffinity(0, before)
+    assert _numa.node_size(2) == (0, 0) and _numa.max_node() == 3
