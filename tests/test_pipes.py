@@ -48,6 +48,7 @@ def test_a_pipe_that_holds_more_stays_as_it_is(pipe):
 
 MANY = """
 import os, resource, zerosys
+zerosys.set_pipe_capacity, zerosys.pipe_capacity  # loaded before their files may be out of reach
 resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
 os.setresuid(65534, 65534, 65534)
 limit = int(open("/proc/sys/fs/pipe-max-size").read())
