@@ -7,6 +7,7 @@ import pytest
 from trees import node_files, write_tree
 
 from zerosys.cgroups import memory_cgroups
+from zerosys.errors import PlacementError
 from zerosys.limits import Headroom, available_memory, require_memory
 from zerosys.machine import topology
 
@@ -41,8 +42,9 @@ def test_what_this_machine_has_left_is_less_than_it_has():
     with pytest.raises(OSError, match="1 EiB asked, but") as refusal:
         require_memory(1 << 60)
     assert refusal.value.errno == errno.ENOMEM
-    with pytest.raises(ValueError, match="node 4096 does not exist"):
-        available_memory(4096)
+    for call in (available_memory, lambda node: require_memory(1, [0, node])):
+        with pytest.raises(PlacementError, match="node 4096 does not exist; this machine's nodes: 0"):
+            call(4096)
 
 
 def test_file_cache_and_slab_count_and_the_kernels_low_mark_does_not(tmp_path):

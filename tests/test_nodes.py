@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,6 +61,7 @@ def test_takes_numbers_iterables_and_all():
     assert parse(3, known) == parse([3], known) == parse("3", known) == parse(iter({3})) == {3}
     assert parse("all", known) == {0, 3}
     assert parse(range(2)) == {0, 1}
+    assert parse(numpy.array([0, 3]), known) == {0, 3} and parse(numpy.int64(3), known) == {3}
 
 
 @pytest.mark.parametrize("spec, kind", [

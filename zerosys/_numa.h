@@ -191,11 +191,27 @@ static inline ssize_t zs_run_on_node_mask(struct zs_node_mask *nodes)
 
 static inline ssize_t zs_run_on_node(int node) { return zs_or_errno(numa_run_on_node(node)); }
 
-static inline ssize_t zs_node_of_cpu(int cpu) { return zs_or_errno(numa_node_of_cpu(cpu)); }
-
 static inline int zs_node_exists(int node)
 {
     return node >= 0 && node <= numa_max_node() && numa_bitmask_isbitset(numa_nodes_ptr, node);
+}
+
+/* Not numa_node_of_cpu, which asks for every number up to the highest node, and for one that
+ * is not there warns on stderr. */
+static inline ssize_t zs_node_of_cpu(int cpu)
+{
+    unsigned long words[8192 / ZS_WORD_BITS];
+    struct bitmask cpus = { .size = 8192, .maskp = words };
+    if (cpu < 0 || cpu >= 8192)
+        return -EINVAL;
+    for (int node = 0; node <= numa_max_node(); node++) {
+        if (!zs_node_exists(node))
+            continue;
+        memset(words, 0, sizeof words);
+        if (numa_node_to_cpus(node, &cpus) == 0 && numa_bitmask_isbitset(&cpus, cpu))
+            return node;
+    }
+    return -EINVAL;
 }
 
 #endif

@@ -417,10 +417,10 @@ def node_of_cpu(cpu):
     cdef int value = as_int(cpu, "cpu")
     cdef ssize_t rc
     require("numa_node_of_cpu")
-    rc = -EINVAL if value < 0 else c_node_of_cpu(value)
+    rc = c_node_of_cpu(value)
     if rc == -EINVAL:
-        fail(rc, "numa_node_of_cpu", f"this machine has no CPU {value}")
-    interrupted(rc, "numa_node_of_cpu")
+        fail(rc, "numa_node_to_cpus", f"no node has a CPU {value}")
+    interrupted(rc, "numa_node_to_cpus")
     return rc
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zerosys.cgroups import hugetlb_cgroups, memory_cgroups
-from zerosys.machine import topology
-from zerosys.nodes import format, parse_list
+from zerosys.machine import node_ids
+from zerosys.nodes import format, parse, parse_list
 
 _FORCE = "or pass force=True, and the kernel may kill this process or another"
 
@@ -42,7 +42,7 @@ class Headroom:
     ) -> None:
         self._root = Path(root)
         self._huge_page = huge_page
-        self._nodes = frozenset(nodes) if nodes is not None else self._confined()
+        self._nodes = self._known(nodes) if nodes is not None else self._confined()
         if huge_page is not None:
             self._cgroups = hugetlb_cgroups(self._root, huge_page)
         else:
@@ -76,6 +76,10 @@ class Headroom:
                 errno.ENOMEM,
                 f"{_readable(size)} asked, but {tightest.what} has {_readable(tightest.available)} left: "
                 f"{tightest.remedy}")
+
+    def _known(self, nodes: Iterable[int]) -> frozenset[int]:
+        """*nodes*, all of which must exist: a missing file would say less."""
+        return parse(nodes, frozenset(node_ids(self._root)))
 
     def _confined(self) -> frozenset[int] | None:
         """The nodes of the cpuset, where it leaves out any; None where the whole machine is ours."""
@@ -124,10 +128,8 @@ class Headroom:
 def available_memory(node: int | None = None, *, root: str | os.PathLike[str] = "/") -> int:
     """The bytes that can be had on *node* now, or on the whole machine: free, and cache that can go.
 
-    Cgroup limits count. Raises ValueError for a node that does not exist.
+    Cgroup limits count. Raises PlacementError for a node that does not exist.
     """
-    if node is not None and node not in (machine := topology(root)).nodes:
-        raise ValueError(f"node {node} does not exist; this machine's nodes: {format(machine.nodes)}")
     return Headroom(None if node is None else [node], root=root).available()
 
 

@@ -62,9 +62,9 @@ def _members(spec: Spec, known: Set[int] | None, what: str) -> frozenset[int]:
         if known is None:
             raise ValueError(f'"all" needs a machine to ask: name the {what}s')
         return frozenset(known)
-    if isinstance(spec, SupportsIndex):
-        return frozenset([_member(spec, what)])
-    return frozenset(_member(item, what) for item in spec)
+    if isinstance(spec, Iterable):  # first: an array of numbers claims to be one, too
+        return frozenset(_member(item, what) for item in spec)
+    return frozenset([_member(spec, what)])
 
 
 def _member(item: SupportsIndex, what: str) -> int:

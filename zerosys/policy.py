@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from zerosys import _numa
 from zerosys.errors import PlacementError, Unsupported
@@ -36,8 +36,9 @@ class Policy:
     mode: ClassVar[PolicyMode]
 
     def __init__(self, nodes: Spec) -> None:
-        known = _numa.mems_allowed() if isinstance(nodes, str) and nodes.strip() == "all" else None
-        chosen = parse(nodes, known)
+        everything = isinstance(nodes, str) and nodes.strip() == "all"
+        # From procfs: in a container that refuses policy calls the policy can still be made.
+        chosen = parse(nodes, topology().allowed_nodes if everything else None)
         if max(chosen) >= _numa.NODES_MAX:
             raise ValueError(f"a node is 0 to {_numa.NODES_MAX - 1}, not {max(chosen)}")
         object.__setattr__(self, "nodes", chosen)
@@ -67,7 +68,13 @@ class Policy:
                 strict,
             )
 
-    def _install(self, call: str, install: Any, read_back: Any, strict: bool) -> Policy:
+    def _install(
+        self,
+        call: str,
+        install: Callable[[], None],
+        read_back: Callable[[], tuple[int, frozenset[int]]],
+        strict: bool,
+    ) -> Policy:
         """Check, call, read back: the one way by which a policy takes effect."""
         try:
             dropped = self._unusable()
@@ -80,7 +87,7 @@ class Policy:
         except OSError as refusal:
             return self._refused(refusal, call, strict)
         if effective != self:
-            lost = why_not(self.nodes - effective.nodes) or "another thread changed it meanwhile"
+            lost = why_not(self.nodes - effective.nodes) or "something changed it meanwhile"
             text = f"{call}: {self!r} became {effective!r}: {lost}"
             if strict:
                 raise PlacementError(errno.EINVAL, text)
@@ -241,10 +248,10 @@ def memory_policy(policy: Policy, strict: bool = True) -> Iterator[Policy]:
 def why_not(nodes: frozenset[int]) -> str:
     """For each of *nodes* on which memory cannot be had, the reason, as far as it can be seen now."""
     machine = topology()
-    known, filled = frozenset(machine.nodes), machine.nodes_with_memory
+    known, filled, allowed = frozenset(machine.nodes), machine.nodes_with_memory, machine.allowed_nodes
     causes = [
         (nodes - known, f"does not exist (this machine's nodes: {format(known)})"),
         (nodes & known - filled, f"has no memory (nodes with memory: {format(filled)})"),
-        (nodes & filled, f"is not allowed by the cpuset (allowed: {format(machine.allowed_nodes)})"),
+        (nodes & filled - allowed, f"is not allowed by the cpuset (allowed: {format(allowed)})"),
     ]
     return "; ".join(f"node {format(group)} {cause}" for group, cause in causes if group)

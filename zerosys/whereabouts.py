@@ -111,6 +111,8 @@ def move_to(memory: Memory, node: int, *, fd: int | HasFileno | None = None) -> 
         except PlacementError:
             raise
         except OSError as refusal:
+            if refusal.errno == errno.ENOMEM:
+                raise _full(memory, node) from refusal
             raise _refused(refusal) from refusal
         where = placement(memory, fd=fd)
     if where.unmapped:
@@ -153,6 +155,15 @@ def _check_moved(counts: dict[int, int], node: int, privileged: bool) -> None:
         f"({'; '.join(causes)})",
         pages=counts,
     )
+
+
+def _full(memory: Memory, node: int) -> PlacementError:
+    where = placement(memory)
+    return PlacementError(
+        errno.ENOMEM,
+        f"move_pages: {where.pages - where.nodes.get(node, 0)} of {where.pages} pages did not move: "
+        f"node {node} has no free page left: free memory there, or take another node",
+        pages=where.nodes)
 
 
 def _help(status: int, privileged: bool) -> str:
