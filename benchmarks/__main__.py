@@ -4,7 +4,8 @@ import subprocess
 import sys
 from itertools import takewhile
 
-from benchmarks.common import questions
+from benchmarks.common import RESULTS, questions
+from benchmarks.outcome import page
 
 
 def main() -> int:
@@ -15,6 +16,8 @@ def main() -> int:
         sys.exit(f"no such question: {', '.join(sorted(unknown))}; there are {', '.join(questions())}")
     failed = [name for name in chosen
               if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options]).returncode]
+    if "--quick" not in options:
+        (RESULTS / "README.md").write_text(page())
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -23,7 +23,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {
 def demo(size: str) -> dict[str, Any]:
     """One run of the demo: what each way cost."""
     command = [sys.executable, "-m", "zerosys", "demo", "--json", "--rounds", "1", "--size", size]
-    done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(command, cwd=HERE.parent, capture_output=True)
     if done.returncode:
         raise AssertionError(f"the demo ended with status {done.returncode}: {done.stderr.decode()}")
     seen = json.loads(done.stdout)

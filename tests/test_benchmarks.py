@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from benchmarks import memory_cost
 from benchmarks.common import Bar, Quiet, Row, c_library, questions, run_rounds
 from benchmarks.loops import c_loop, python_loop
+from benchmarks.outcome import page
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,6 +25,16 @@ def test_each_question_is_answered_on_tiny_sizes(question):
     assert f"{question}:" in run.stdout
     assert "of the bar" in run.stdout
     assert kept == {path: path.stat().st_mtime_ns for path in (ROOT / "benchmarks/results").glob("*")}
+
+
+def test_the_kept_figures_become_a_page_with_every_bar(tmp_path):
+    kept = tmp_path / "memory_cost.csv"
+    subprocess.run([sys.executable, "-m", "benchmarks.memory_cost", "--quick", "--csv", kept],
+                   cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    text = page(tmp_path)
+    assert "## memory_cost" in text
+    assert "kernel: " in text
+    assert text.count("| met |") + text.count("| missed |") == len(memory_cost.CALLS_OF)
 
 
 def test_every_question_is_in_the_readme():
