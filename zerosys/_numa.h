@@ -143,10 +143,31 @@ static inline ssize_t zs_page_statuses(uintptr_t address, size_t n, size_t step,
     return zs_move_pages(0, n, pages, NULL, statuses, 0);
 }
 
-/* Move n pages to *node* and leave each one's last word in *statuses*: its node, or -errno.
+/* Gather the pages from *settled* on that have a last word at the front; how many have one now.
+ * *pending* is the status of those that have none; statuses that only tell another node are none. */
+static inline size_t zs_settle(void **pages, int *statuses, size_t settled, size_t n, int node,
+                               int pending)
+{
+    for (size_t i = settled; i < n; i++) {
+        int status = statuses[i];
+        if (status == pending || (status >= 0 && status != node)) {
+            statuses[i] = pending;
+            continue;
+        }
+        void *page = pages[i];
+        pages[i] = pages[settled], statuses[i] = statuses[settled];
+        pages[settled] = page, statuses[settled] = status;
+        settled++;
+    }
+    return settled;
+}
+
+/* Move n pages to *node*; *statuses*, in an order of their own, are each one's last word: the
+ * node, or -errno, of which -EBUSY is a page that was tried and -EAGAIN one that was not.
  *
- * The kernel gives up at the first batch that did not move whole and says nothing about the
- * pages of that batch and after it, so these are asked for, and tried again one by one. */
+ * The kernel gives up after the first batch that did not move whole and says nothing about its
+ * pages and those that follow. So what is pending is asked for and tried again together for as
+ * long as that settles any: singly it would cost a flush of all CPUs a page. */
 static inline ssize_t zs_move_statuses(uintptr_t address, size_t n, size_t step, int node,
                                        int flags, void **pages, int *nodes, int *statuses)
 {
@@ -155,21 +176,24 @@ static inline ssize_t zs_move_statuses(uintptr_t address, size_t n, size_t step,
         nodes[i] = node;
         statuses[i] = -EAGAIN;
     }
-    ssize_t rc = zs_move_pages(0, n, pages, nodes, statuses, flags);
-    if (rc <= 0)
-        return rc;
-    for (size_t i = 0; i < n; i++) {
-        if (statuses[i] != -EAGAIN)
-            continue;
-        rc = zs_move_pages(0, 1, &pages[i], NULL, &statuses[i], 0);
+    size_t settled = 0;
+    for (int round = 0; round < 32; round++) {
+        size_t before = settled;
+        ssize_t rc = zs_move_pages(0, n - settled, pages + settled, nodes, statuses + settled, flags);
+        if (rc <= 0)
+            return rc;
+        settled = zs_settle(pages, statuses, settled, n, node, -EAGAIN);
+        rc = zs_move_pages(0, n - settled, pages + settled, NULL, statuses + settled, 0);
         if (rc < 0)
             return rc;
-        if (statuses[i] < 0 || statuses[i] == node)
-            continue;
-        statuses[i] = -EBUSY;
-        rc = zs_move_pages(0, 1, &pages[i], nodes, &statuses[i], flags);
-        if (rc < 0)
-            return rc;
+        settled = zs_settle(pages, statuses, settled, n, node, -EAGAIN);
+        if (settled == n)
+            return 0;
+        if (settled == before) {
+            for (size_t i = settled; i < n; i++)
+                statuses[i] = -EBUSY;
+            return 0;
+        }
     }
     return 0;
 }

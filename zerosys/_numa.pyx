@@ -297,9 +297,9 @@ def count_statuses(address, length, step):
 def move_range(address, length, step, node, flags=MPOL_MF_MOVE):
     """Move each of the pages in *length* bytes from *address* to *node*.
 
-    Returns {status: pages} after moving, as count_statuses() does, where every page has
-    been tried: -EACCES are pages that other mappings share, -EBUSY those that something
-    holds. Raises as move_pages(); what had moved stays moved. See move_pages(2).
+    Returns {status: pages} after moving, as count_statuses() does: -EACCES are pages that
+    other mappings share, -EBUSY those that something holds, -EAGAIN (rare) those that the
+    kernel gave up before. Raises as move_pages(); what had moved stays moved. See move_pages(2).
     """
     return each_page(address, length, step, as_node(node, "node"), as_int(flags, "flags"))
 
