@@ -23,6 +23,10 @@ STEP = 64 << 20
 _WORTH_THREADS = 16 << 20
 _MOST_THREADS = 4
 _TRIES = 3
+# A policy that interleaves goes by the number of the base page. The seeds of successive huge pages
+# are chosen so that these numbers are 0, 1, 2 ... modulo every divisor of this, which most
+# sets of nodes have for their size: else all of a file could land on one node.
+_TURN = 480
 
 
 def cpus_near(nodes: Collection[int] | None) -> frozenset[int]:
@@ -79,11 +83,13 @@ def fill(
     *,
     nodes: frozenset[int] | None = None,
     near: Collection[int] | None = None,
+    thp: int = 0,
     force: bool = False,
 ) -> None:
     """Populate all of *mapping* by writing, by threads on the CPUs of the nodes *near*.
 
-    Contents stay. Unless *force*, the free memory of *nodes* (None: of the machine) and
+    *thp*, the size of a transparent huge page, gathers pages into such, where the kernel can;
+    huge_bytes() tells. Contents stay. Unless *force*, the free memory of *nodes* (None: of the machine) and
     every cgroup limit is compared before the first step and between steps. Raises
     OSError ENOMEM or ENOSPC, with ``populated`` bytes, before any page is missed later.
     """
@@ -101,7 +107,11 @@ def fill(
         if headroom and offset:
             headroom.require(length)
         try:
+            if thp and not _gather(mapping, offset, length, thp):
+                thp = 0
             mapping.populate(threads=threads, cpus=cpus or None, offset=offset, length=length)
+        except Unsupported:
+            raise
         except BaseException as error:
             done = offset + getattr(error, "populated", 0)
             if isinstance(error, OSError):
@@ -140,31 +150,34 @@ def _explained(
     return said
 
 
-def collapse(mapping: Mapping) -> None:
-    """Gather populated base pages into transparent huge pages, where the kernel can.
+def _gather(mapping: Mapping, offset: int, length: int, thp: int) -> bool:
+    """Make transparent huge pages of *thp* bytes in a part without pages; False: do not try the next.
 
-    Works on a sealed memfd even where shmem_enabled is "never" (Linux 6.1). A lack of
-    free huge blocks leaves base pages, which huge_bytes() tells. Raises Unsupported on
-    a kernel that cannot.
+    One base page in each is written, which puts it where the policy says, and MADV_COLLAPSE
+    gathers the rest around it: holes are filled with zeros, on the node of what is there. So
+    nothing is copied, and it takes a sixth of the time of populating all and collapsing that
+    (Linux 6.18). Works on a sealed memfd even where shmem_enabled is "never" (Linux 6.1).
+    Raises Unsupported on a kernel that cannot.
     """
-    for offset in range(0, mapping.mapped_size, STEP):
-        length = min(STEP, mapping.mapped_size - offset)
-        for attempt in range(_TRIES):
-            try:
-                mapping.advise(MADV_COLLAPSE, offset=offset, length=length)
-                break
-            except OSError as refusal:
-                if refusal.errno == errno.EINVAL:
-                    raise Unsupported(
-                        refusal.errno,
-                        f"{refusal.strerror}: pages='thp' needs MADV_COLLAPSE (Linux 6.1) and huge pages not "
-                        "switched off for this process; use pages='base'",
-                    ) from refusal
-                if refusal.errno not in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM):
-                    raise
-                if refusal.errno == errno.ENOMEM or attempt == _TRIES - 1:
-                    break  # no free huge block: huge_bytes() tells
-    mapping.populate(write=False)  # collapsing leaves the pages unmapped here
+    for index in range(offset // thp, (offset + length) // thp):
+        seed = (1 - thp // BASE_PAGE) * index % _TURN
+        mapping.populate(offset=index * thp + seed * BASE_PAGE, length=BASE_PAGE)
+    for _ in range(_TRIES):
+        try:
+            mapping.advise(MADV_COLLAPSE, offset=offset, length=length)
+            return True
+        except OSError as refusal:
+            if refusal.errno == errno.EINVAL:
+                raise Unsupported(
+                    refusal.errno,
+                    f"{refusal.strerror}: pages='thp' needs MADV_COLLAPSE (Linux 6.1) and huge pages not "
+                    "switched off for this process; use pages='base'",
+                ) from refusal
+            if refusal.errno == errno.ENOMEM:
+                return False  # no free huge block: huge_bytes() tells
+            if refusal.errno not in (errno.EAGAIN, errno.EBUSY):
+                raise
+    return True
 
 
 def prefer_huge(mapping: Mapping) -> None:

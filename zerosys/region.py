@@ -153,9 +153,8 @@ class SharedRegion(Mapping):
                 filling.prefer_huge(self)
             if populate:
                 near = self._policy.nodes if self._policy else None
-                filling.fill(self, source, nodes=_confined(self._policy), near=near, force=force)
-            if pages == "thp":
-                filling.collapse(self)
+                thp = step if pages == "thp" else 0
+                filling.fill(self, source, nodes=_confined(self._policy), near=near, thp=thp, force=force)
             huge = filling.huge_bytes(self) if pages == "thp" else span if pages != "base" else 0
             self._backing = Backing(source, pages, self.page_size, huge, sealed)
             if self._policy and populate:

@@ -1,7 +1,7 @@
 /* A shared region made in C as zerosys makes one: the floor of region_setup.py.
  *
- * memfd, size, seals, mmap, [mbind], MADV_POPULATE_WRITE by threads in items, [MADV_COLLAPSE in slices],
- * [move_pages to see where each page lies]. Link and run: region_make() gives seconds or -errno. */
+ * memfd, size, seals, mmap, [mbind], [huge pages gathered in slices], MADV_POPULATE_WRITE by threads in
+ * items, [move_pages to see where each page lies]. region_make() gives seconds or -errno. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -69,6 +69,20 @@ static int populate_all(char *at, size_t size, size_t item, int threads, int pin
     return work.error;
 }
 
+/* Transparent huge pages: one base page each, and the rest gathered around it. */
+static int gather(char *at, size_t size)
+{
+    for (size_t slice = 0; slice < size; slice += SLICE) {
+        size_t length = size - slice < SLICE ? size - slice : SLICE;
+        for (size_t seed = slice; seed < slice + length; seed += HUGE)
+            if (madvise(at + seed, 4096, MADV_POPULATE_WRITE))
+                return errno;
+        if (madvise(at + slice, length, MADV_COLLAPSE))
+            return errno;
+    }
+    return 0;
+}
+
 /* Whether every page lies on *node*: asked in chunks, touching nothing. */
 static int placed(char *at, size_t size, size_t page, int node)
 {
@@ -104,11 +118,10 @@ static int make(size_t size, int mode, int threads, int node, size_t item, int p
     *region = at;
     if (!error && node >= 0 && syscall(SYS_mbind, at, size, MPOL_BIND, &nodes, 65UL, 0UL))
         error = errno;
+    if (!error && mode == THP)
+        error = gather(at, size);
     if (!error)
         error = populate_all(at, size, item, threads, pin);
-    for (size_t done = 0; !error && mode == THP && done < size; done += SLICE)
-        if (madvise(at + done, size - done < SLICE ? size - done : SLICE, MADV_COLLAPSE))
-            error = errno;
     if (!error && node >= 0)
         error = placed(at, size, mode == HUGETLB ? HUGE : 4096, node);
     return error;
