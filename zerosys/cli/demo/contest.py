@@ -73,11 +73,13 @@ class _Contest:
         ticks = dict.fromkeys(WAYS, 0.0)
         for _ in range(plan.rounds):
             for way, hold in zip(WAYS, (self._zerosys, self._ordinary), strict=True):
+                self._one("receiver", "wipe")
                 start = self._ticks()
                 rounds[way].append(hold())
                 ticks[way] += self._ticks() - start
         after = self._descriptors()
-        self._zerosys()  # what the reader now hashes came by this way, the last to touch the region
+        self._one("receiver", "wipe")
+        self._zerosys()  # so what the reader now hashes came by this way, and just now
         return {
             "file": {"name": plan.path, **self.file},
             "machine": {"kernel": platform.release(), "cpus": len(os.sched_getaffinity(0))},
@@ -89,7 +91,6 @@ class _Contest:
         }
 
     def _zerosys(self) -> dict[str, Any]:
-        self._one("receiver", "wipe")
         return self._round("read", "receive", "send")
 
     def _ordinary(self) -> dict[str, Any]:
