@@ -127,16 +127,24 @@ def refuse_pickle(thing: object) -> NoReturn:
     )
 
 
-def reduce_handle(handle: RegionHandle) -> tuple[Any, ...]:
-    """What multiprocessing's own pickler writes; the descriptor travels beside the pickle."""
-    return _rebuild, (reduction.DupFd(handle.fileno()), handle.particulars.to_json())
+def carry(fd: int, particulars: Particulars) -> tuple[Any, bytes]:
+    """What multiprocessing's own pickler writes for *fd*, which travels beside the pickle.
+
+    *fd* must stay open until the pickle was sent: a spawned child inherits it.
+    """
+    return reduction.DupFd(fd), particulars.to_json()
 
 
-def _rebuild(carried: Any, particulars: bytes) -> RegionHandle:
+def arrive(carried: Any, particulars: bytes) -> RegionHandle:
+    """The receiving side's handle of what carry() sent."""
     return RegionHandle(carried.detach(), Particulars.from_json(particulars))
 
 
-reduction.register(RegionHandle, reduce_handle)
+def _reduce(handle: RegionHandle) -> tuple[Any, ...]:
+    return arrive, carry(handle.fileno(), handle.particulars)
+
+
+reduction.register(RegionHandle, _reduce)
 
 
 def send(sock: socket.socket, handle: RegionHandle, *, timeout: float | None = None) -> None:

@@ -227,20 +227,21 @@ class SharedRegion(Mapping):
                 # The pages that exist stay; only one that a peer punched out would be placed anew.
                 warnings.warn(PlacementWarning(f"attached without its policy: {refusal}"), stacklevel=3)
 
+    def particulars(self) -> Particulars:
+        """What a handle says of the region."""
+        policy = self._policy.to_dict() if self._policy else None
+        return Particulars(self.size, self.page_size, self._backing.pages, self._backing.source, policy)
+
     def handle(self, *, read_only: bool = False) -> RegionHandle:
         """What another process needs to attach: a new descriptor, which the handle owns.
 
         With *read_only* it is one through which nobody can map the memory writable.
         """
-        policy = self._policy.to_dict() if self._policy else None
-        particulars = Particulars(
-            self.size, self.page_size, self._backing.pages, self._backing.source, policy
-        )
         if read_only:
-            return RegionHandle(
-                os.open(f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC), particulars
-            )
-        return RegionHandle(os.dup(self.fileno()), particulars)
+            fd = os.open(f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            fd = os.dup(self.fileno())
+        return RegionHandle(fd, self.particulars())
 
     # -- what it is --------------------------------------------------------------------------
 
@@ -435,17 +436,15 @@ def _confined(policy: Policy | None) -> frozenset[int] | None:
 
 
 def _reduce(region: SharedRegion) -> tuple[Any, ...]:
-    """What multiprocessing's own pickler writes: a handle, and how to attach it."""
-    with region.handle() as carried:
-        rebuild, parts = handle.reduce_handle(carried)
-        return _rebuild, (type(region), rebuild, parts, region.read_only, not region.sealed)
+    """What multiprocessing's own pickler writes: the descriptor itself, which stays open
+    until a spawned child has inherited it, and how to attach it."""
+    carried = handle.carry(region.fileno(), region.particulars())
+    return _rebuild, (type(region), carried, region.read_only, not region.sealed)
 
 
-def _rebuild(
-    cls: type[SharedRegion], rebuild: Any, parts: Any, read_only: bool, unsealed: bool
-) -> SharedRegion:
-    with rebuild(*parts) as carried:
-        return cls.attach(carried, read_only=read_only, unsealed=unsealed)
+def _rebuild(cls: type[SharedRegion], carried: Any, read_only: bool, unsealed: bool) -> SharedRegion:
+    with handle.arrive(*carried) as arrived:
+        return cls.attach(arrived, read_only=read_only, unsealed=unsealed)
 
 
 reduction.register(SharedRegion, _reduce)
