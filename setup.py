@@ -19,24 +19,38 @@ if TRACE:
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
 # Plain C functions and not Cython's own kind: the interpreter calls them 10 to 20 ns faster, which is
 # a sixth of a wrapper's whole cost; "clinic" gives inspect.signature() what "binding" would have.
-DIRECTIVES = {"language_level": 3, "binding": False, "linetrace": TRACE,
-              "embedsignature": True, "embedsignature.format": "clinic"}
+DIRECTIVES = {
+    "language_level": 3,
+    "binding": False,
+    "linetrace": TRACE,
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
+}
 LIBRARIES = {"_numa": ["numa"]}
+
+
+def compiles(compiler: list[str], text: str) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text(text)
+        command = [*compiler, "-c", source, "-o", f"{folder}/probe.o"]
+        return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def require_headers() -> None:
     """End with the sentence to act on, before the compiler fails with a page of its own."""
     compiler = os.environ.get("CC", "cc").split()
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "probe.c")
-        source.write_text("#include <numa.h>\n#include <numaif.h>\nint main(void) { return 0; }\n")
-        try:
-            probe = subprocess.run([*compiler, "-c", source, "-o", f"{folder}/probe.o"], capture_output=True)
-        except FileNotFoundError:
+    try:
+        if not compiles(compiler, "#include <stdlib.h>\n"):
             sys.exit(
-                f"zerosys: no C compiler ({compiler[0]}): install one (apt-get install gcc; dnf install gcc)"
+                f"zerosys: {compiler[0]} does not compile the smallest program: install the C library's "
+                "headers (apt-get install libc6-dev; dnf install glibc-devel)"
             )
-    if probe.returncode:
+    except FileNotFoundError:
+        sys.exit(
+            f"zerosys: no C compiler ({compiler[0]}): install one (apt-get install gcc; dnf install gcc)"
+        )
+    if not compiles(compiler, "#include <numa.h>\n#include <numaif.h>\n"):
         sys.exit(
             "zerosys: numa.h was not found: install libnuma's headers "
             "(apt-get install libnuma-dev; dnf install numactl-devel)"
