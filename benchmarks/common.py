@@ -1,20 +1,19 @@
-"""What every benchmark shares: the machine, the quiet gate, interleaved rounds, bars, CSV."""
+"""What every benchmark shares: interleaved rounds, bars, C rivals, CSV."""
 
 import argparse
 import csv
 import ctypes
 import os
-import platform
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from benchmarks.machine import Quiet, machine
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -67,66 +66,23 @@ class Bar:
 
 def questions() -> list[str]:
     """The benchmarks of this folder, by name."""
-    helpers = ("common", "loops", "outcome")
+    helpers = ("common", "loops", "machine", "outcome")
     return sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem not in helpers)
 
 
-def machine() -> dict[str, str]:
-    """What the figures depend on."""
-    cpuinfo = Path("/proc/cpuinfo").read_text()
-    model = next((line.split(":")[1].strip() for line in cpuinfo.splitlines() if "model name" in line), "?")
-    return {
-        "cpu": f"{len(os.sched_getaffinity(0))} x {model}", "kernel": platform.release(),
-        "python": f"{platform.python_version()} {platform.python_compiler()}",
-        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
-        "date": time.strftime("%Y-%m-%d"),
-    }
-
-
-def busy_seconds() -> float:
-    """CPU seconds that others have taken since boot: other processes, interrupts, the hypervisor."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    idle = ticks[3] + ticks[4]
-    ours = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK") - ours
-
-
-class Quiet:
-    """Waits for an idle machine before a round, and says what others took during it."""
-
-    def __init__(self, patience: float = 20.0, limit: float = 0.1) -> None:
-        self.patience, self.limit = patience, limit
-        self.taken: list[float] = []  # cores, one a round
-
-    def wait(self) -> None:
-        deadline = time.monotonic() + self.patience
-        while time.monotonic() < deadline:
-            before = busy_seconds()
-            time.sleep(0.25)
-            if (busy_seconds() - before) / 0.25 <= self.limit:
-                return
-
-    @contextmanager
-    def round(self) -> Iterator[None]:
-        self.wait()
-        before, start = busy_seconds(), time.monotonic()
-        yield
-        self.taken.append(max(0.0, busy_seconds() - before) / (time.monotonic() - start))
-
-    def __str__(self) -> str:
-        typical, worst = statistics.median(self.taken), max(self.taken)
-        noisy = " (BUSY: trust the order, not the figures)" if typical > 0.1 or worst > 0.5 else ""
-        return f"{typical:.2f} cores at the median, {worst:.2f} at worst{noisy}"
-
-
 def run_rounds(rows: list[Row], rounds: int, slices: int, quiet: Quiet) -> None:
-    """Fill every row's figures: a round goes *slices* times over all rows and keeps each row's median."""
+    """Fill every row's figures: a round goes *slices* times over all rows and keeps each row's median.
+
+    The gate is before each round; before each row where a round takes long, being one slice.
+    """
     for _ in range(rounds):
-        with quiet.round():
-            taken: list[list[float]] = [[] for _ in rows]
+        taken: list[list[float]] = [[] for _ in rows]
+        with quiet.watch() if slices > 1 else nullcontext():
             for _ in range(slices):
                 for row, figures in zip(rows, taken, strict=True):
-                    figures.append(row.measure())
+                    with quiet.watch() if slices == 1 else nullcontext():
+                        figures.append(row.measure())
+        quiet.end_round()
         for row, figures in zip(rows, taken, strict=True):
             row.figures.append(statistics.median(figures))
 
@@ -175,7 +131,7 @@ def main(question: str, unit: str, build: Callable[[bool], Built], *, slices: in
     parser.add_argument("--quick", action="store_true", help="tiny sizes, one round, no gate")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--patience", type=float, default=20.0,
-                        help="seconds to wait for an idle machine before a round")
+                        help="seconds to wait for an idle machine each time")
     parser.add_argument("--csv", type=Path, help="where the figures go (default: results/, not when --quick)")
     options = parser.parse_args(arguments)
     facts = machine()

@@ -3,9 +3,9 @@
 Figures are seconds for 1 GiB whose every page exists. shared_memory makes none, so one byte of each page is
 written. The C program does what the region does: memfd, size, seals, mmap, mbind where a node is asked for,
 for "thp" a base page in each huge page and MADV_COLLAPSE in slices, MADV_POPULATE_WRITE by two threads, and
-move_pages over every page where the region verifies. Freed memory goes back to a virtual machine's host, so each row is made twice in a row
-and the second counts: warm against warm. hugetlb rows need root, which reserves the pages and gives them
-back; without they are left out, and said so.
+move_pages over every page where the region verifies. Freed memory goes back to a virtual machine's host,
+so each row is made twice in a row and the second counts: warm against warm. hugetlb rows need root, which
+reserves the pages and gives them back; without they are left out, and said so.
 """
 
 import ctypes
