@@ -20,58 +20,70 @@ def run_on(
     """Have the calling thread run only on the CPUs of *nodes*, or on *cpus*, inside the block.
 
     Gives the CPUs in effect. On every way out the thread has the CPUs that it had
-    before; blocks nest. Memory does not matter here: a node needs CPUs only. With
-    *strict*, a node without online CPUs and a CPU that the cpuset forbids are
-    PlacementError, which names them; without, PlacementWarning. Raises PlacementError
+    before; blocks nest. Memory does not matter here: a node needs CPUs only, and of
+    these one that is online and that the cpuset allows. "all" is whatever is allowed.
+    With *strict*, a node that has none, or one of *cpus* that cannot be used, is
+    PlacementError, which names it; without, PlacementWarning. Raises PlacementError
     where none is left or does not exist. See sched_setaffinity(2).
     """
     if (nodes is None) == (cpus is None):
         raise ValueError("run_on takes nodes or cpus=, one of the two")
-    wanted = _cpus_of(nodes, strict) if nodes is not None else _online(cpus, strict)
     before = os.sched_getaffinity(0)
     try:
-        yield _pin(wanted, strict)
+        if nodes is not None:
+            yield _run_on_nodes(nodes, strict)
+        elif cpus is not None:
+            yield _run_on_cpus(cpus, strict)
     finally:
         os.sched_setaffinity(0, before)
 
 
-def _cpus_of(spec: Spec | None, strict: bool) -> frozenset[int]:
+def _is_all(spec: Spec) -> bool:
+    return isinstance(spec, str) and spec.strip() == "all"
+
+
+def _run_on_nodes(spec: Spec, strict: bool) -> frozenset[int]:
     machine = topology()
-    assert spec is not None
-    if isinstance(spec, str) and spec.strip() == "all":
-        return machine.online_cpus
+    if _is_all(spec):
+        return _pin(machine.online_cpus)
     chosen = parse(spec, frozenset(machine.nodes))
     bare = chosen - machine.nodes_with_cpus
     if bare:
         _complain(
             f"node {format(bare)} has no CPUs that are online "
             f"(nodes with CPUs: {format(machine.nodes_with_cpus)})", strict or bare == chosen)
-    return frozenset().union(*(machine.nodes[node].online_cpus for node in chosen))
+    members = {node: machine.nodes[node].online_cpus for node in chosen - bare}
+    got = _pin(frozenset().union(*members.values()))
+    # Of a node's CPUs a container often has some: these are what was asked. None is not.
+    barred = frozenset(node for node, cpus in members.items() if not cpus & got)
+    if barred:
+        _complain(f"no CPU of node {format(barred)} is allowed by this process's cpuset", strict)
+    return got
 
 
-def _online(spec: Spec | None, strict: bool) -> frozenset[int]:
-    machine = topology()
-    assert spec is not None
-    chosen = parse(spec, machine.online_cpus if spec == "all" else None, what="CPU")
-    away = chosen - machine.online_cpus
+def _run_on_cpus(spec: Spec, strict: bool) -> frozenset[int]:
+    online = topology().online_cpus
+    if _is_all(spec):
+        return _pin(online)
+    chosen = parse(spec, what="CPU")
+    away = chosen - online
     if away:
-        _complain(f"CPU {format(away)} is not online (online: {format(machine.online_cpus)})",
-                  strict or away == chosen)
-    return chosen & machine.online_cpus
+        _complain(f"CPU {format(away)} is not online (online: {format(online)})", strict or away == chosen)
+    got = _pin(chosen - away)
+    if chosen - away - got:
+        _complain(_forbidden(chosen - away - got), strict)
+    return got
 
 
-def _pin(wanted: frozenset[int], strict: bool) -> frozenset[int]:
+def _pin(wanted: frozenset[int]) -> frozenset[int]:
+    """Pin the thread; the CPUs that it got, since the kernel drops what the cpuset forbids."""
     try:
         os.sched_setaffinity(0, wanted)
     except OSError as refusal:
         if refusal.errno != errno.EINVAL:
             raise
         raise PlacementError(errno.EINVAL, _forbidden(wanted)) from refusal
-    # The kernel keeps only what the cpuset allows, without a word.
-    got = frozenset(os.sched_getaffinity(0))
-    if wanted - got:
-        _complain(_forbidden(wanted - got), strict)
-    return got
+    return frozenset(os.sched_getaffinity(0))
 
 
 def _forbidden(cpus: frozenset[int]) -> str:

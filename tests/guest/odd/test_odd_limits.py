@@ -45,14 +45,21 @@ def test_preferred_many_works_in_a_cpuset_without_node_0():
             assert policy == PreferredMany(1)
 
 
-def test_cpu_that_the_cpuset_forbids_is_named():
+def test_cpu_that_the_cpuset_forbids_is_named_and_a_node_needs_only_one():
     before = os.sched_getaffinity(0)
     cpu = min(topology().nodes[1].online_cpus)
     with inside_group(cpuset_cpus=str(cpu), cpuset_mems="0-1"):
         with pytest.raises(PlacementError, match=r"CPU 0.* is not allowed by this process's"), run_on(0):
             pass
-        with pytest.warns(PlacementWarning, match="not allowed"), run_on({0, 1}, strict=False) as cpus:
+        with pytest.raises(PlacementError, match="no CPU of node 0 is allowed by this"), run_on({0, 1}):
+            pass
+        with pytest.raises(PlacementError, match="CPU 0 is not allowed"), run_on(cpus={0, cpu}):
+            pass
+        with pytest.warns(PlacementWarning, match="is allowed"), run_on({0, 1}, strict=False) as cpus:
             assert cpus == {cpu}
+        for usable in (1, "all"):
+            with run_on(usable) as cpus:
+                assert cpus == {cpu}
         assert os.sched_getaffinity(0) == {cpu}
     os.sched_setaffinity(0, before)
 
