@@ -122,5 +122,6 @@ def test_huge_pages_are_those_free_on_the_node_and_not_reserved(tmp_path):
 
 def test_cpuset_confines_what_is_left_to_its_nodes(tmp_path):
     root = machine(tmp_path, free=3000, more={"proc/self/status": "Mems_allowed_list:\t0\n"})
-    with pytest.raises(OSError, match="node 0 has"):
-        require_memory(1 << 40, root=root)
+    for nodes in (None, (), frozenset()):
+        with pytest.raises(OSError, match="node 0 has"):
+            require_memory(1 << 40, nodes, root=root)

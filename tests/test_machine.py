@@ -1,8 +1,12 @@
 """The machine as sysfs tells it: this one, odd ones, and recorded ones."""
 
 import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from needs import need
 from trees import node_files, recorded, unpack, write_tree
 
@@ -99,3 +103,26 @@ def test_cpumap_stands_in_for_cpulist_and_a_wrong_distance_row_for_none(tmp_path
 def test_a_root_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         topology(tmp_path / "nowhere")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(
+    st.sampled_from([
+        "proc/self/status", "proc/meminfo", "sys/devices/system/cpu/online", "sys/devices/system/node/online",
+        "sys/devices/system/node/node3/cpulist", "sys/devices/system/node/node3/cpumap",
+        "sys/devices/system/node/node3/meminfo", "sys/devices/system/node/node3/distance",
+        "sys/devices/system/node/nodex/meminfo", "proc/driver/nvidia/gpus/0/numa_status"]),
+    st.sampled_from(["", "\n", "0-1\n", "7", "10 20 30\n", "Node 3 MemTotal: 8 kB\n", "MemTotal: 8 kB\nx\n",
+                     "Mems_allowed_list:\t0,3\n", "Cpus_allowed_list:\t\n", "Node: none\n",
+                     "00000000,00000003\n"]),
+    min_size=1))
+def test_missing_and_empty_files_are_a_machine_with_less(files):
+    """Whatever is not told is absent; what cannot be read is a ValueError, and nothing else."""
+    with TemporaryDirectory() as folder:
+        try:
+            machine = topology(write_tree(Path(folder), files))
+        except ValueError:
+            return
+    assert machine.nodes
+    assert machine.allowed_nodes <= machine.nodes.keys()
+    assert machine.allowed_cpus <= machine.online_cpus

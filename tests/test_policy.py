@@ -60,7 +60,8 @@ def test_policy_from_a_stranger_is_checked(fields):
 @pytest.mark.parametrize("make, kind", [
     (lambda: Bind([]), ValueError), (lambda: Bind(1.5), TypeError), (lambda: Bind(-1), ValueError),
     (lambda: Bind(1024), ValueError), (lambda: Preferred("0-1"), ValueError),
-    (lambda: Bind(None), TypeError)])
+    (lambda: Bind(None), TypeError), (lambda: Policy(0), TypeError),
+    (lambda: memory_policy(0).__enter__(), TypeError)])
 def test_impossible_policies_cannot_be_made(make, kind):
     with pytest.raises(kind):
         make()

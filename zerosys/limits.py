@@ -31,7 +31,7 @@ class Limit:
 class Headroom:
     """The limits on memory of some nodes, found once and read at each question.
 
-    *nodes* None is wherever this process may have memory. *huge_page* is the size of the
+    *nodes* None, or none, is wherever this process may have memory. *huge_page* is the size of the
     huge pages that are wanted, whose pools are counted instead: ask before the mapping
     is made, which reserves its pages. *root* stands for ``/`` (a recorded tree, say).
     """
@@ -42,7 +42,8 @@ class Headroom:
     ) -> None:
         self._root = Path(root)
         self._huge_page = huge_page
-        self._nodes = self._known(nodes) if nodes is not None else self._confined()
+        named = frozenset(nodes or ())  # a policy such as Local() names none
+        self._nodes = parse(named, frozenset(node_ids(self._root))) if named else self._confined()
         if huge_page is not None:
             self._cgroups = hugetlb_cgroups(self._root, huge_page)
         else:
@@ -76,10 +77,6 @@ class Headroom:
                 errno.ENOMEM,
                 f"{_readable(size)} asked, but {tightest.what} has {_readable(tightest.available)} left: "
                 f"{tightest.remedy}")
-
-    def _known(self, nodes: Iterable[int]) -> frozenset[int]:
-        """*nodes*, all of which must exist: a missing file would say less."""
-        return parse(nodes, frozenset(node_ids(self._root)))
 
     def _confined(self) -> frozenset[int] | None:
         """The nodes of the cpuset, where it leaves out any; None where the whole machine is ours."""

@@ -36,6 +36,8 @@ class Policy:
     mode: ClassVar[PolicyMode]
 
     def __init__(self, nodes: Spec) -> None:
+        if type(self) is Policy:
+            raise TypeError("a Policy is made as one of its kinds: Bind, Preferred, Interleave, ...")
         everything = isinstance(nodes, str) and nodes.strip() == "all"
         # From procfs: in a container that refuses policy calls the policy can still be made.
         chosen = parse(nodes, topology().allowed_nodes if everything else None)
@@ -229,6 +231,8 @@ def memory_policy(policy: Policy, strict: bool = True) -> Iterator[Policy]:
     before, mode flags included; blocks nest. Raises as Policy.apply(). Memory that has
     a policy of its own is not concerned, nor are other threads. See set_mempolicy(2).
     """
+    if not isinstance(policy, Policy):
+        raise TypeError(f"memory_policy takes a Policy such as Bind(0), not {policy!r}")
     try:
         before = _numa.get_mempolicy()
     except OSError as refusal:
