@@ -74,7 +74,7 @@ def test_mirror_shows_the_same_pages_twice_in_a_row(memfd):
         view.release()
 
 
-@pytest.mark.parametrize("align", [PAGE, 2 << 20, 1 << 30])
+@pytest.mark.parametrize("align", [PAGE, 16 << 10, 64 << 10, 2 << 20, 1 << 30])
 def test_align_divides_address_and_mapped_size(align):
     fd = _memfd.memfd_create()
     os.ftruncate(fd, align)
