@@ -37,6 +37,8 @@ CALLS = {
     "mlock2": (325, 284),
     "mmap": (9, 222),
     "move_pages": (279, 239),
+    "preadv2": (327, 286),
+    "pwritev2": (328, 287),
     "sched_getaffinity": (204, 123),
     "sched_setaffinity": (203, 122),
     "sendfile": (40, 71),

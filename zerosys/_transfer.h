@@ -1,8 +1,7 @@
 /* Bytes from a descriptor or memory to a descriptor or memory: one loop, cut into steps.
  *
- * A step goes on until the work is done, a side would block, something fails, or its time
- * slice is over. It never sleeps for a side and holds no lock, so the same steps serve a
- * thread that waits in poll() and an event loop.
+ * A step never sleeps for a side and holds no lock, so the same steps serve a thread that
+ * waits in poll() (_transfer_wait.h) and an event loop.
  *
  * Bytes on their way are in one place only, the stage: a private pipe, or a buffer where
  * splice is refused. A stage is emptied before it is filled again. So an EAGAIN while it
@@ -13,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "_splice.h"
 #include "_transfer_ends.h"
@@ -32,8 +30,6 @@ enum zs_path {
 /* A call carries at most this: a slow disk answers Ctrl-C between two calls. */
 #define ZS_CHUNK ((size_t)1 << 20)
 #define ZS_BUFFER_SIZE ((size_t)256 << 10)
-#define ZS_SLICE 50000000LL     /* ns of one step */
-#define ZS_PATIENCE 500000000LL /* ns of one sleep: a signal that just missed it waits no longer */
 
 struct zs_transfer {
     struct zs_end src, dst;
@@ -55,13 +51,6 @@ struct zs_transfer {
 static inline unsigned long long zs_delivered(const struct zs_transfer *t)
 {
     return t->moved + t->received + t->copied;
-}
-
-static inline long long zs_clock(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
 static inline size_t zs_least(size_t a, size_t b) { return a < b ? a : b; }
@@ -335,6 +324,7 @@ static inline int zs_drain(struct zs_transfer *t)
     return ZS_WORKING;
 }
 
+/* One system call's worth: ZS_WORKING, ZS_DONE, the side that blocks, or -errno with t->side. */
 static inline int zs_transfer_once(struct zs_transfer *t)
 {
     if (t->stranded)
@@ -347,62 +337,6 @@ static inline int zs_transfer_once(struct zs_transfer *t)
     case ZS_GIVE: return zs_carry_give(t);
     case ZS_COPY: return zs_carry_copy(t);
     default: return zs_fill(t);
-    }
-}
-
-/* ZS_DONE, the side that blocks, ZS_WORKING when the slice is over, or -errno with t->side. */
-static inline int zs_transfer_step(struct zs_transfer *t)
-{
-    long long until = zs_clock(CLOCK_MONOTONIC_COARSE) + ZS_SLICE;
-    int rc;
-    t->side = ZS_NEITHER;
-    do
-        rc = zs_transfer_once(t);
-    while (rc == ZS_WORKING && zs_clock(CLOCK_MONOTONIC_COARSE) < until);
-    return rc;
-}
-
-static inline int zs_sleep(struct pollfd *watched, int n, long long ns)
-{
-    struct timespec time = {.tv_sec = ns / 1000000000LL, .tv_nsec = ns % 1000000000LL};
-    return (int)zs_or_errno(ppoll(watched, n, &time, NULL));
-}
-
-/* Sleep until the side that a step wants can go on (0), or *deadline* has passed (in ns of
- * CLOCK_MONOTONIC, -1 is never; ZS_EXPIRED), or a signal may have come (-EINTR).
- * A descriptor that poll calls ready and that then moves nothing must not make us spin: after
- * the second such round each costs a pause of a millisecond, doubled up to 64. */
-static inline int zs_transfer_wait(struct zs_transfer *t, int want, long long deadline)
-{
-    struct pollfd one = {.fd = want == ZS_WANT_SOURCE ? t->src.fd : t->dst.fd,
-                         .events = want == ZS_WANT_SOURCE ? POLLIN : POLLOUT};
-    unsigned long long progress = zs_delivered(t) + t->stranded;
-    long long most = ZS_PATIENCE, left = ZS_PATIENCE;
-    if (deadline >= 0 && (left = deadline - zs_clock(CLOCK_MONOTONIC)) <= 0)
-        return ZS_EXPIRED;
-    t->futile = progress == t->seen ? t->futile : 0;
-    t->seen = progress;
-    int rc = zs_sleep(&one, 1, left < most ? left : most);
-    if (rc == 0)
-        return -EINTR;
-    if (rc > 0 && ++t->futile > 2) {
-        most = 1000000LL << (t->futile < 9 ? t->futile - 3 : 6);
-        rc = zs_sleep(NULL, 0, left < most ? left : most);
-    }
-    return rc < 0 ? rc : 0;
-}
-
-/* Step and sleep until ZS_DONE, ZS_EXPIRED, ZS_WORKING (time to look at signals) or -errno. */
-static inline int zs_transfer_drive(struct zs_transfer *t, long long deadline)
-{
-    for (;;) {
-        int rc = zs_transfer_step(t);
-        if (rc == ZS_WORKING && deadline >= 0 && zs_clock(CLOCK_MONOTONIC) >= deadline)
-            return ZS_EXPIRED;
-        if (rc != ZS_WANT_SOURCE && rc != ZS_WANT_SINK)
-            return rc;
-        if ((rc = zs_transfer_wait(t, rc, deadline)) != 0)
-            return rc;
     }
 }
 

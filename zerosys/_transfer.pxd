@@ -61,11 +61,14 @@ cdef extern from "_transfer.h" nogil:
 
     ssize_t c_transfer_open "zs_transfer_open"(transfer *t, size_t pipe_wish)
     ssize_t c_transfer_begin "zs_transfer_begin"(transfer *t)
-    int c_transfer_step "zs_transfer_step"(transfer *t)
-    int c_transfer_wait "zs_transfer_wait"(transfer *t, int want, long long deadline)
-    int c_transfer_drive "zs_transfer_drive"(transfer *t, long long deadline)
+    int c_transfer_once "zs_transfer_once"(transfer *t)
     void c_transfer_end "zs_transfer_end"(transfer *t)
     void c_transfer_close "zs_transfer_close"(transfer *t)
     ssize_t c_take_stranded "zs_take_stranded"(transfer *t, void *into)
     unsigned long long c_delivered "zs_delivered"(const transfer *t)
+
+cdef extern from "_transfer_wait.h" nogil:
+    int c_transfer_step "zs_transfer_step"(transfer *t)
+    int c_transfer_wait "zs_transfer_wait"(transfer *t, int want, long long deadline)
+    int c_transfer_drive "zs_transfer_drive"(transfer *t, long long deadline)
     long long c_clock "zs_clock"(int clock)
