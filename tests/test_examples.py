@@ -15,7 +15,7 @@ EXAMPLES = sorted(
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 5
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
