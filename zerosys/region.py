@@ -309,14 +309,21 @@ class SharedRegion(Mapping):
 
         Returns the placement afterwards. Raises PlacementError with the count of pages
         that stayed and the remedy: pages that others have mapped too move only with
-        CAP_SYS_NICE. See move_pages(2).
+        CAP_SYS_NICE. What moved stays moved, and the policy is then the one of before.
+        See move_pages(2).
         """
-        from zerosys.policy import Bind
+        from zerosys.policy import Bind, Default
         from zerosys.whereabouts import move_to
 
         # The policy first: a page that appears meanwhile is then on the right node too.
-        self._policy = Bind(node).apply(self)
-        return move_to(self, node)
+        target = Bind(node).apply(self)
+        try:
+            where = move_to(self, node)
+        except BaseException:
+            (self._policy or Default()).apply(self)
+            raise
+        self._policy = target
+        return where
 
     def _prove(self, strict: bool) -> None:
         report = self.verify()

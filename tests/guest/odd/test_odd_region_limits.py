@@ -23,7 +23,7 @@ def test_a_region_beyond_the_cgroup_s_limit_is_foreseen(node):
     with inside_group(memory_max=str(64 * MIB)):
         with (
             nothing_left(),
-            pytest.raises(OSError, match="memory.max is 64 MiB") as no,
+            pytest.raises(OSError, match=r"memory\.max is 64 MiB") as no,
         ):
             SharedRegion.create(80 * MIB, node=node, pages="base")
         assert no.value.errno == errno.ENOMEM

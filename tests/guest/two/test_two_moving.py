@@ -8,7 +8,7 @@ from memory import PAGE, pages
 
 from zerosys import _numa, _splice
 from zerosys.errors import PlacementError
-from zerosys.policy import Bind, memory_policy
+from zerosys.policy import Bind, memory_policy, policy_of
 from zerosys.region import SharedRegion
 from zerosys.whereabouts import move_to, placement
 
@@ -28,8 +28,9 @@ def test_node_without_room_is_an_error_that_counts_what_stayed():
     with SharedRegion.create(400 * MIB, node=1, pages="base"), \
             SharedRegion.create(500 * MIB, node=0, pages="base") as region:
         with pytest.raises(PlacementError, match=r"[0-9]+ of 128000 pages did not move.*node 1") as refusal:
-            move_to(region, 1)
+            region.move_to(1)
         assert refusal.value.errno == errno.ENOMEM
+        assert region.policy == policy_of(region) == Bind(0)  # as before
         nodes = region.placement().nodes
         assert sum(nodes.values()) == 128000 and nodes[0] > 0 and nodes == refusal.value.pages
 
