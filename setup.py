@@ -75,4 +75,6 @@ def extensions() -> list[Extension]:
 if __name__ == "__main__":
     if not {"clean", "sdist", "egg_info", "--version"} & set(sys.argv):
         require_headers()
-    setup(ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, build_dir="build/c"))
+    # The coverage plugin wants the C files beside their sources; it has a tree of its own.
+    folder = None if TRACE else "build/c"
+    setup(ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, build_dir=folder))

@@ -6,14 +6,18 @@ A timer signal arrives every few milliseconds. Its handler returns, and at its t
 run does *then*, which lets the call go on; or it raises at once. pytest-timeout ends what hangs.
 """
 
+import contextlib
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 
 PRELUDE = """
 import os, signal, socket, sys
 from zerosys import *
 
+# A shell starts what it puts in the background with SIGINT ignored, and Python leaves it so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 empty, feeding = os.pipe()                # nothing to read yet
 draining, full = os.pipe()                # no room left
 os.set_blocking(full, False)
@@ -92,10 +96,14 @@ def stopped(call: str) -> str:
     return _say(RAISES, call=call)
 
 
-def waiting(call: str) -> subprocess.Popen:
+@contextlib.contextmanager
+def waiting(call: str) -> Iterator[subprocess.Popen]:
     """A child that is about to block in *call*; its stdout has said "ready"."""
-    child = subprocess.Popen(
+    with subprocess.Popen(
         _script(WAITS, call=call), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert child.stdout.readline() == "ready\n"
-    return child
+    ) as child:
+        try:
+            assert child.stdout.readline() == "ready\n"
+            yield child
+        finally:
+            child.kill()  # or a test that failed would wait for it for ever

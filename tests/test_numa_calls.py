@@ -191,6 +191,7 @@ def test_queries_answer_and_refuse():
             call(FOREIGN)
 
 
+@pytest.mark.untraced
 def test_ctrl_c_ends_a_long_count():
     """A handler that raises is heard between two chunks, while pages are counted without the GIL."""
     class Stop(Exception):
