@@ -10,12 +10,15 @@ from benchmarks.outcome import page
 
 def main() -> int:
     named = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
-    options = sys.argv[1 + len(named):]
+    options = sys.argv[1 + len(named) :]
     chosen = named or questions()
     if unknown := set(chosen) - set(questions()):
         sys.exit(f"no such question: {', '.join(sorted(unknown))}; there are {', '.join(questions())}")
-    failed = [name for name in chosen
-              if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options]).returncode]
+    failed = [
+        name
+        for name in chosen
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *options]).returncode
+    ]
     if "--quick" not in options:
         (RESULTS / "README.md").write_text(page())
     if failed:

@@ -93,8 +93,21 @@ def compile_c(name: str, *options: str) -> Path:
     _FOLDERS.append(folder)
     built = Path(folder.name, name)
     compiler = os.environ.get("CC", "cc").split()
-    subprocess.run([*compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", *options,
-                    HERE / "c" / f"{name}.c", "-o", built], check=True)
+    subprocess.run(
+        [
+            *compiler,
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+            *options,
+            HERE / "c" / f"{name}.c",
+            "-o",
+            built,
+        ],
+        check=True,
+    )
     return built
 
 
@@ -111,8 +124,18 @@ def report(title: str, unit: str, rows: dict[str, Row], bars: list[Bar], quiet: 
     print(f"\n{title}: {unit}; others took {quiet}")
     for row in rows.values():
         spread = f"{min(row.figures):.4g}..{max(row.figures):.4g}"
-        lines.append(["row", row.name, f"{row.median():.5g}", f"{min(row.figures):.5g}",
-                      f"{max(row.figures):.5g}", unit, "", ""])
+        lines.append(
+            [
+                "row",
+                row.name,
+                f"{row.median():.5g}",
+                f"{min(row.figures):.5g}",
+                f"{max(row.figures):.5g}",
+                unit,
+                "",
+                "",
+            ]
+        )
         print(f"  {row.name:<44} {row.median():>10.4g}  [{spread}]")
     for bar in bars:
         margin, verdict = bar.margin(rows), bar.verdict(rows)
@@ -124,14 +147,21 @@ def report(title: str, unit: str, rows: dict[str, Row], bars: list[Bar], quiet: 
 Built = AbstractContextManager[tuple[list[Row], list[Bar]]]
 
 
-def main(question: str, unit: str, build: Callable[[bool], Built], *, slices: int = 1,
-         arguments: list[str] | None = None) -> dict[str, Row]:
+def main(
+    question: str,
+    unit: str,
+    build: Callable[[bool], Built],
+    *,
+    slices: int = 1,
+    arguments: list[str] | None = None,
+) -> dict[str, Row]:
     """Run one question from the command line and keep its outcome in ``results/``."""
     parser = argparse.ArgumentParser(description=f"Benchmark {question}.")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, one round, no gate")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--patience", type=float, default=20.0,
-                        help="seconds to wait for an idle machine each time")
+    parser.add_argument(
+        "--patience", type=float, default=20.0, help="seconds to wait for an idle machine each time"
+    )
     parser.add_argument("--csv", type=Path, help="where the figures go (default: results/, not when --quick)")
     options = parser.parse_args(arguments)
     facts = machine()

@@ -43,11 +43,19 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
 
         return Row(name, measure)
 
-    rows = [row(f"{way}: {what}", way, figure, runs=(way, what) == ("zerosys", next(iter(FIGURES))))
-            for what, figure in FIGURES.items() for way in ("zerosys", "ordinary")]
+    rows = [
+        row(f"{way}: {what}", way, figure, runs=(way, what) == ("zerosys", next(iter(FIGURES))))
+        for what, figure in FIGURES.items()
+        for way in ("zerosys", "ordinary")
+    ]
     throughput, processor = FIGURES
-    yield rows, [Bar(f"zerosys: {throughput}", f"ordinary: {throughput}", 1.2, at_least=True),
-                 Bar(f"zerosys: {processor}", f"ordinary: {processor}", 0.75)]
+    yield (
+        rows,
+        [
+            Bar(f"zerosys: {throughput}", f"ordinary: {throughput}", 1.2, at_least=True),
+            Bar(f"zerosys: {processor}", f"ordinary: {processor}", 0.75),
+        ],
+    )
 
 
 if __name__ == "__main__":

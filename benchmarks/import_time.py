@@ -62,8 +62,10 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
     before = os.getcwd()
     os.chdir(HERE.parent)
     try:
-        yield ([row(python, name, program) for name, program in PROGRAMS.items()],
-               [Bar("import zerosys", "python -c pass", plus=8)])
+        yield (
+            [row(python, name, program) for name, program in PROGRAMS.items()],
+            [Bar("import zerosys", "python -c pass", plus=8)],
+        )
     finally:
         os.chdir(before)
 

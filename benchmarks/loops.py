@@ -37,9 +37,13 @@ class Things(Protocol):
 def python_loop(code: str, answer: object, names: dict[str, object], over: str | None = None) -> Loop:
     """A loop over *code*, which must answer *answer*."""
     heads = (f"for item in {over}[:n]:", 1) if over else (f"for _ in repeat(None, n // {UNROLL}):", UNROLL)
-    source = [f"def loop(n, {', '.join(f'{name}={name}' for name in names)}):",
-              "    start = clock()", f"    {heads[0]}", *[f"        {code}"] * heads[1],
-              "    return clock() - start"]
+    source = [
+        f"def loop(n, {', '.join(f'{name}={name}' for name in names)}):",
+        "    start = clock()",
+        f"    {heads[0]}",
+        *[f"        {code}"] * heads[1],
+        "    return clock() - start",
+    ]
     space = {**names, "clock": time.perf_counter_ns, "repeat": repeat}
     got = eval(code, {**space, "item": next(iter(cast(Iterable[object], names[over])))} if over else space)
     if got != answer:
@@ -55,8 +59,14 @@ def c_loop(library: ctypes.CDLL, call: str, things: object) -> Loop:
     function.restype = ctypes.c_longlong
     values = [getattr(things, word) for word in words]
     # A bare int would become a C int: right for a descriptor, too short for an address.
-    arguments = [value.encode() if isinstance(value, str) else
-                 ctypes.c_long(value) if isinstance(value, int) else value for value in values]
+    arguments = [
+        value.encode()
+        if isinstance(value, str)
+        else ctypes.c_long(value)
+        if isinstance(value, int)
+        else value
+        for value in values
+    ]
 
     def loop(n: int) -> float:
         taken: int = function(ctypes.c_long(n), *arguments)
@@ -69,6 +79,7 @@ def c_loop(library: ctypes.CDLL, call: str, things: object) -> Loop:
 
 def row(name: str, loop: Loop, calls: int, prepare: Callable[[int], None] | None) -> Row:
     """A row of nanoseconds a call."""
+
     def measure() -> float:
         if prepare:
             prepare(calls)
@@ -77,8 +88,9 @@ def row(name: str, loop: Loop, calls: int, prepare: Callable[[int], None] | None
     return Row(name, measure)
 
 
-def table(calls: dict[str, Call], things: Things, library: ctypes.CDLL,
-          quick: bool) -> tuple[list[Row], list[Bar]]:
+def table(
+    calls: dict[str, Call], things: Things, library: ctypes.CDLL, quick: bool
+) -> tuple[list[Row], list[Bar]]:
     """Every way of every call, and each of ours against C."""
     rows, bars, n, names = [], [], UNROLL if quick else CALLS, things.names()
     for what, call in calls.items():

@@ -15,7 +15,8 @@ def machine() -> dict[str, str]:
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = next((line.split(":")[1].strip() for line in cpuinfo.splitlines() if "model name" in line), "?")
     return {
-        "cpu": f"{len(os.sched_getaffinity(0))} x {model}", "kernel": platform.release(),
+        "cpu": f"{len(os.sched_getaffinity(0))} x {model}",
+        "kernel": platform.release(),
         "python": f"{platform.python_version()} {platform.python_compiler()}",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
         "date": time.strftime("%Y-%m-%d"),

@@ -16,19 +16,26 @@ from zerosys._mmap import MAP_PRIVATE, Mapping
 
 PAGE = mmap.PAGESIZE
 CALLS_OF = {
-    "mbind a page": Call("mbind_page page", {
-        "zerosys": f"mbind(page, {PAGE}, {_numa.MPOL_BIND}, (0,))"}, None, 75),
-    "get_mempolicy": Call("get_mempolicy_thread", {
-        "zerosys": "get_mempolicy()"}, (_numa.MPOL_DEFAULT, frozenset()), 75),
-    "set_mempolicy": Call("set_mempolicy_thread", {
-        "zerosys": f"set_mempolicy({_numa.MPOL_DEFAULT})"}, None, 75),
+    "mbind a page": Call(
+        "mbind_page page", {"zerosys": f"mbind(page, {PAGE}, {_numa.MPOL_BIND}, (0,))"}, None, 75
+    ),
+    "get_mempolicy": Call(
+        "get_mempolicy_thread", {"zerosys": "get_mempolicy()"}, (_numa.MPOL_DEFAULT, frozenset()), 75
+    ),
+    "set_mempolicy": Call(
+        "set_mempolicy_thread", {"zerosys": f"set_mempolicy({_numa.MPOL_DEFAULT})"}, None, 75
+    ),
     "move_pages, ask for one": Call("move_pages_ask page", {"zerosys": "move_pages(0, pages)"}, [0], 75),
     "getcpu": Call("getcpu_call", {"zerosys": "getcpu()[1]"}, 0, 75),
-    "advise a page": Call("advise_page page", {
-        "mmap": f"theirs.madvise({mmap.MADV_NORMAL})",
-        "zerosys": f"mapping.advise({mmap.MADV_NORMAL})"}, None, 75),
-    "lock + unlock a page, pair": Call("lock_pair page", {
-        "zerosys": "mapping.lock() or mapping.unlock()"}, None, 150),
+    "advise a page": Call(
+        "advise_page page",
+        {"mmap": f"theirs.madvise({mmap.MADV_NORMAL})", "zerosys": f"mapping.advise({mmap.MADV_NORMAL})"},
+        None,
+        75,
+    ),
+    "lock + unlock a page, pair": Call(
+        "lock_pair page", {"zerosys": "mapping.lock() or mapping.unlock()"}, None, 150
+    ),
     "sync a page": Call("sync_page page", {"mmap": "theirs.flush()", "zerosys": "mapping.sync()"}, None, 75),
     "closed": Call(None, {"mmap": "theirs.closed", "zerosys": "mapping.closed"}, False, 30),
     "size": Call(None, {"mmap len() for": "len(theirs)", "zerosys": "mapping.size"}, PAGE, 30),

@@ -38,23 +38,33 @@ FIRST = {
     # Told to forget it: the tracker would remove the parent's memory when this process ends.
     "SharedMemory": CLOCK.format(
         setup="from multiprocessing import resource_tracker\n"
-              "from multiprocessing.shared_memory import SharedMemory",
+        "from multiprocessing.shared_memory import SharedMemory",
         attach="SharedMemory(name=sys.argv[1])",
-        after="resource_tracker.unregister(joined._name, 'shared_memory')"),
+        after="resource_tracker.unregister(joined._name, 'shared_memory')",
+    ),
     "open + fstat + mmap": CLOCK.format(
         setup="import mmap, os\ndef join(path):\n    fd = os.open(path, os.O_RDWR)\n"
-              "    return mmap.mmap(fd, os.fstat(fd).st_size)",
-        attach="join(sys.argv[1])", after=""),
+        "    return mmap.mmap(fd, os.fstat(fd).st_size)",
+        attach="join(sys.argv[1])",
+        after="",
+    ),
     "zerosys": CLOCK.format(
-        setup="from zerosys import SharedRegion", attach="SharedRegion.attach(int(sys.argv[1]))", after=""),
+        setup="from zerosys import SharedRegion", attach="SharedRegion.attach(int(sys.argv[1]))", after=""
+    ),
 }
 
 
 def first(who: str, argument: str, *fds: int) -> Row:
     """A row that attaches once in a process of its own."""
+
     def measure() -> float:
-        done = subprocess.run([sys.executable, "-c", FIRST[who], argument], cwd=HERE.parent, pass_fds=fds,
-                              stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", FIRST[who], argument],
+            cwd=HERE.parent,
+            pass_fds=fds,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
         return int(done.stdout) / 1e3
 
     return Row(f"{who}, first", measure)
@@ -62,6 +72,7 @@ def first(who: str, argument: str, *fds: int) -> Row:
 
 def later(name: str, attach: Callable[[], Callable[[], None]], n: int) -> Row:
     """A row that attaches *n* times here; *attach* gives what closes it again."""
+
     def measure() -> float:
         figures = []
         for _ in range(n):
@@ -111,18 +122,22 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
             with memoryview(memory) as view:  # type: ignore[arg-type]
                 view[:4] = MARK
         rows = [
-            first("SharedMemory", theirs.name), first("open + fstat + mmap", f"/dev/shm/{theirs.name}"),
+            first("SharedMemory", theirs.name),
+            first("open + fstat + mmap", f"/dev/shm/{theirs.name}"),
             first("zerosys", str(ours.fileno()), ours.fileno()),
             later("open + fstat + mmap", lambda: by_hand(f"/dev/shm/{theirs.name}"), n),
             later("SharedMemory", lambda: SharedMemory(name=theirs.name).close, n),
             later("zerosys by descriptor", lambda: joined(SharedRegion.attach(ours)), n),
             later("zerosys by handle", lambda: joined(SharedRegion.attach(handle)), n),
         ]
-        yield rows, [
-            Bar("zerosys, first", "SharedMemory, first", 0.06),
-            Bar("zerosys by descriptor, later", "open + fstat + mmap, later", 2),
-            Bar("zerosys by handle, later", "open + fstat + mmap, later", 2),
-        ]
+        yield (
+            rows,
+            [
+                Bar("zerosys, first", "SharedMemory, first", 0.06),
+                Bar("zerosys by descriptor, later", "open + fstat + mmap, later", 2),
+                Bar("zerosys by handle, later", "open + fstat + mmap, later", 2),
+            ],
+        )
 
 
 if __name__ == "__main__":

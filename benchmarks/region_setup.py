@@ -63,8 +63,14 @@ def c_program(library: ctypes.CDLL, size: int, pages: str, node: int | None) -> 
     """Seconds that the C program takes; it checks the same."""
     at = ctypes.c_void_p()
     took: float = library.region_make(
-        ctypes.c_size_t(size), MODES[pages], THREADS, -1 if node is None else node, ctypes.c_size_t(ITEM), 0,
-        ctypes.byref(at))
+        ctypes.c_size_t(size),
+        MODES[pages],
+        THREADS,
+        -1 if node is None else node,
+        ctypes.c_size_t(ITEM),
+        0,
+        ctypes.byref(at),
+    )
     library.region_drop(at, ctypes.c_size_t(size))
     if took < 0:
         raise OSError(int(-took), f"C region of {pages} pages: {os.strerror(int(-took))}")
@@ -73,6 +79,7 @@ def c_program(library: ctypes.CDLL, size: int, pages: str, node: int | None) -> 
 
 def warm(name: str, make: Callable[[], float]) -> Row:
     """A row that makes it twice, freeing the first, and counts the second."""
+
     def measure() -> float:
         make()
         return make()
@@ -110,8 +117,10 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
         if stack.enter_context(pool(size // HUGE, quick)):
             modes.append(("2M", None))
         else:
-            print("hugetlb rows are left out: the pool has too few pages, "
-                  + ("and --quick reserves none" if quick else "and only root may reserve them"))
+            print(
+                "hugetlb rows are left out: the pool has too few pages, "
+                + ("and --quick reserves none" if quick else "and only root may reserve them")
+            )
         for pages, node in modes:
             name = f"{pages} pages" + ("" if node is None else f", on node {node}, verified")
             rows.append(warm(f"C {name}", lambda p=pages, n=node: c_program(library, size, p, n)))  # type: ignore[misc]

@@ -22,38 +22,82 @@ from zerosys import _splice
 
 DRAIN = "splice(r, null, 1)"
 CALLS_OF = {
-    "splice, length 0": Call("splice_0 r w", {
-        "os": "os_splice(r, w, 0)", "zerosys": "splice(r, w, 0)",
-        "ctypes": "c_splice(r, None, w, None, 0, 0)"}, 0, 75),
-    "splice file-pipe-null, pair": Call("splice_pair file w r null", {
-        "os": "os_splice(file, w, 1, 0) + os_splice(r, null, 1)",
-        "zerosys": f"splice(file, w, 1, 0) + {DRAIN}"}, 2, 150),
-    "sendfile 1 B to null": Call("sendfile_1 null file", {
-        "os": "os_sendfile(null, file, 0, 1)", "zerosys": "sendfile(null, file, 0, 1)"}, 1, 75),
+    "splice, length 0": Call(
+        "splice_0 r w",
+        {
+            "os": "os_splice(r, w, 0)",
+            "zerosys": "splice(r, w, 0)",
+            "ctypes": "c_splice(r, None, w, None, 0, 0)",
+        },
+        0,
+        75,
+    ),
+    "splice file-pipe-null, pair": Call(
+        "splice_pair file w r null",
+        {
+            "os": "os_splice(file, w, 1, 0) + os_splice(r, null, 1)",
+            "zerosys": f"splice(file, w, 1, 0) + {DRAIN}",
+        },
+        2,
+        150,
+    ),
+    "sendfile 1 B to null": Call(
+        "sendfile_1 null file",
+        {"os": "os_sendfile(null, file, 0, 1)", "zerosys": "sendfile(null, file, 0, 1)"},
+        1,
+        75,
+    ),
     "tee, length 0": Call("tee_0 r2 w", {"zerosys": "tee(r2, w, 0)"}, 0, 75),
     "tee 1 B + splice, pair": Call("tee_pair r2 w r null", {"zerosys": f"tee(r2, w, 1) + {DRAIN}"}, 2, 150),
-    "vmsplice 1 B + splice, pair": Call("vmsplice_pair w r null", {
-        "zerosys": f"vmsplice(w, room) + {DRAIN}"}, 2, 165),
+    "vmsplice 1 B + splice, pair": Call(
+        "vmsplice_pair w r null", {"zerosys": f"vmsplice(w, room) + {DRAIN}"}, 2, 165
+    ),
     # A read-only buffer costs a look at the pipe's direction first, in C as here.
-    "vmsplice of bytes + splice, pair": Call("vmsplice_bytes_pair w r null", {
-        "zerosys": f"vmsplice(w, byte) + {DRAIN}"}, 2, 165),
-    "vmsplice 1 B from a pipe": Call("vmsplice_read full", {
-        "zerosys": "vmsplice(full, room)", "os.readv in place of": "os_readv(full, [room])",
-        "os.readv, list made before, for": "os_readv(full, rooms)"}, 1, 90, prepare="fill"),
-    "copy_file_range 1 B": Call("copy_file_range_1 file into", {
-        "os": "os_copy_file_range(file, into, 1, 0, 0)",
-        "zerosys": "copy_file_range(file, into, 1, 0, 0)"}, 1, 75),
-    "pipe_capacity": Call("pipe_capacity r", {
-        "fcntl": f"fcntl(r, {fcntl.F_GETPIPE_SZ})", "zerosys": "pipe_capacity(r)"}, 65536, 75),
-    "set_pipe_capacity (get and set)": Call("set_pipe_capacity r", {
-        "zerosys": "set_pipe_capacity(r, 65536)"}, 65536, 75),
+    "vmsplice of bytes + splice, pair": Call(
+        "vmsplice_bytes_pair w r null", {"zerosys": f"vmsplice(w, byte) + {DRAIN}"}, 2, 165
+    ),
+    "vmsplice 1 B from a pipe": Call(
+        "vmsplice_read full",
+        {
+            "zerosys": "vmsplice(full, room)",
+            "os.readv in place of": "os_readv(full, [room])",
+            "os.readv, list made before, for": "os_readv(full, rooms)",
+        },
+        1,
+        90,
+        prepare="fill",
+    ),
+    "copy_file_range 1 B": Call(
+        "copy_file_range_1 file into",
+        {"os": "os_copy_file_range(file, into, 1, 0, 0)", "zerosys": "copy_file_range(file, into, 1, 0, 0)"},
+        1,
+        75,
+    ),
+    "pipe_capacity": Call(
+        "pipe_capacity r",
+        {"fcntl": f"fcntl(r, {fcntl.F_GETPIPE_SZ})", "zerosys": "pipe_capacity(r)"},
+        65536,
+        75,
+    ),
+    "set_pipe_capacity (get and set)": Call(
+        "set_pipe_capacity r", {"zerosys": "set_pipe_capacity(r, 65536)"}, 65536, 75
+    ),
     "pipe_occupancy": Call("pipe_occupancy r2", {"zerosys": "pipe_occupancy(r2)"}, 1, 75),
-    "linkat": Call("linkat_each old c_links", {
-        "os": "link(old, item)", "zerosys": "linkat(old, item)"}, None, 75, prepare="unlink", over="links"),
+    "linkat": Call(
+        "linkat_each old c_links",
+        {"os": "link(old, item)", "zerosys": "linkat(old, item)"},
+        None,
+        75,
+        prepare="unlink",
+        over="links",
+    ),
 }
 AGAINST = [
-    ("splice, length 0", "os", 1.05), ("splice file-pipe-null, pair", "os", 1.05),
-    ("sendfile 1 B to null", "os", 1.0), ("vmsplice 1 B from a pipe", "os.readv in place of", 0.85)]
+    ("splice, length 0", "os", 1.05),
+    ("splice file-pipe-null, pair", "os", 1.05),
+    ("sendfile 1 B to null", "os", 1.0),
+    ("vmsplice 1 B from a pipe", "os.readv in place of", 0.85),
+]
 
 
 class Ends:
@@ -88,12 +132,26 @@ class Ends:
         c_splice = ctypes.CDLL(None, use_errno=True).splice
         end = (ctypes.c_int, ctypes.c_void_p)
         c_splice.argtypes = (*end, *end, ctypes.c_size_t, ctypes.c_uint)
-        ours = ("splice", "sendfile", "tee", "vmsplice", "copy_file_range", "linkat",
-                "pipe_capacity", "set_pipe_capacity", "pipe_occupancy")
+        ours = (
+            "splice",
+            "sendfile",
+            "tee",
+            "vmsplice",
+            "copy_file_range",
+            "linkat",
+            "pipe_capacity",
+            "set_pipe_capacity",
+            "pipe_occupancy",
+        )
         theirs = ("splice", "sendfile", "copy_file_range", "readv")
-        return {**vars(self), **{name: getattr(_splice, name) for name in ours},
-                **{f"os_{name}": getattr(os, name) for name in theirs},
-                "c_splice": c_splice, "fcntl": fcntl.fcntl, "link": os.link}
+        return {
+            **vars(self),
+            **{name: getattr(_splice, name) for name in ours},
+            **{f"os_{name}": getattr(os, name) for name in theirs},
+            "c_splice": c_splice,
+            "fcntl": fcntl.fcntl,
+            "link": os.link,
+        }
 
 
 @contextmanager

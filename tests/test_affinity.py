@@ -51,8 +51,11 @@ def test_all_is_every_cpu_that_is_online():
 
 def test_unknown_nodes_and_cpus_are_errors_and_change_nothing():
     before = os.sched_getaffinity(0)
-    for refused in (lambda: run_on(FOREIGN), lambda: run_on(cpus=60000),
-                    lambda: run_on(cpus=60000, strict=False)):
+    for refused in (
+        lambda: run_on(FOREIGN),
+        lambda: run_on(cpus=60000),
+        lambda: run_on(cpus=60000, strict=False),
+    ):
         with pytest.raises(PlacementError), refused():
             pass
     for wrong in (lambda: run_on(), lambda: run_on(0, cpus=0), lambda: run_on("")):

@@ -20,8 +20,13 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.parametrize("question", questions())
 def test_each_question_is_answered_on_tiny_sizes(question):
     kept = {path: path.stat().st_mtime_ns for path in (ROOT / "benchmarks/results").glob("*")}
-    run = subprocess.run([sys.executable, "-m", f"benchmarks.{question}", "--quick"],
-                         cwd=ROOT, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{question}", "--quick"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     assert f"{question}:" in run.stdout
     assert "of the bar" in run.stdout
@@ -30,8 +35,13 @@ def test_each_question_is_answered_on_tiny_sizes(question):
 
 def test_the_kept_figures_become_a_page_with_every_bar(tmp_path):
     kept = tmp_path / "memory_cost.csv"
-    subprocess.run([sys.executable, "-m", "benchmarks.memory_cost", "--quick", "--csv", kept],
-                   cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    subprocess.run(
+        [sys.executable, "-m", "benchmarks.memory_cost", "--quick", "--csv", kept],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        timeout=120,
+    )
     text = page(tmp_path)
     assert "## memory_cost" in text
     assert "kernel: " in text

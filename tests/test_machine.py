@@ -55,16 +55,19 @@ def test_recorded_machine_is_read_as_hwloc_read_it(name, tmp_path):
 
 
 def test_gaps_in_the_numbers_and_nodes_without_cpus_or_memory(tmp_path):
-    root = write_tree(tmp_path, {
-        "sys/devices/system/cpu/online": "0-2\n",
-        "sys/devices/system/node/online": "0,2,7\n",
-        **node_files(0, cpus="0-1", total=1000, free=400, distance="10 20 30"),
-        **node_files(2, cpus="2-3", total=0, distance="20 10 40"),
-        **node_files(7, cpus="", total=500, distance="30 40 10"),
-        "sys/devices/system/node/node7/hugepages/hugepages-2048kB/nr_hugepages": "8\n",
-        "sys/devices/system/node/node7/hugepages/hugepages-2048kB/free_hugepages": "5\n",
-        "proc/self/status": "Name:\tx\nMems_allowed_list:\t0,7\nCpus_allowed_list:\t1-3\n",
-    })
+    root = write_tree(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/online": "0-2\n",
+            "sys/devices/system/node/online": "0,2,7\n",
+            **node_files(0, cpus="0-1", total=1000, free=400, distance="10 20 30"),
+            **node_files(2, cpus="2-3", total=0, distance="20 10 40"),
+            **node_files(7, cpus="", total=500, distance="30 40 10"),
+            "sys/devices/system/node/node7/hugepages/hugepages-2048kB/nr_hugepages": "8\n",
+            "sys/devices/system/node/node7/hugepages/hugepages-2048kB/free_hugepages": "5\n",
+            "proc/self/status": "Name:\tx\nMems_allowed_list:\t0,7\nCpus_allowed_list:\t1-3\n",
+        },
+    )
     machine = topology(root)
     assert sorted(machine.nodes) == [0, 2, 7]
     assert [machine.nodes[id].kind for id in (0, 2, 7)] == ["ordinary", "no memory", "no cpus"]
@@ -78,10 +81,16 @@ def test_gaps_in_the_numbers_and_nodes_without_cpus_or_memory(tmp_path):
 
 
 def test_no_node_directory_is_one_assumed_node_with_everything(tmp_path):
-    root = write_tree(tmp_path, {
-        "sys/devices/system/cpu/cpu0/": "", "sys/devices/system/cpu/cpu1/online": "1\n",
-        "sys/devices/system/cpu/cpu2/online": "0\n", "sys/devices/system/cpu/cpufreq/": "",
-        "proc/meminfo": "MemTotal: 64 kB\nMemFree: 8 kB\nHugePages_Total: 3\n"})
+    root = write_tree(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/cpu0/": "",
+            "sys/devices/system/cpu/cpu1/online": "1\n",
+            "sys/devices/system/cpu/cpu2/online": "0\n",
+            "sys/devices/system/cpu/cpufreq/": "",
+            "proc/meminfo": "MemTotal: 64 kB\nMemFree: 8 kB\nHugePages_Total: 3\n",
+        },
+    )
     machine = topology(root)
     assert machine.available is False
     assert machine.nodes[0].cpus == machine.online_cpus == {0, 1}
@@ -90,11 +99,15 @@ def test_no_node_directory_is_one_assumed_node_with_everything(tmp_path):
 
 
 def test_cpumap_stands_in_for_cpulist_and_a_wrong_distance_row_for_none(tmp_path):
-    root = write_tree(tmp_path, {
-        "sys/devices/system/cpu/online": "0-63\n",
-        "sys/devices/system/node/node1/cpumap": "1,00000003\n",
-        "sys/devices/system/node/node1/distance": "21 10\n",
-        "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 4 kB\n"})
+    root = write_tree(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/online": "0-63\n",
+            "sys/devices/system/node/node1/cpumap": "1,00000003\n",
+            "sys/devices/system/node/node1/distance": "21 10\n",
+            "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 4 kB\n",
+        },
+    )
     node = topology(root).nodes[1]
     assert node.cpus == {0, 1, 32}
     assert node.distances == {}
@@ -106,16 +119,40 @@ def test_a_root_that_is_not_there_is_an_error(tmp_path):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.dictionaries(
-    st.sampled_from([
-        "proc/self/status", "proc/meminfo", "sys/devices/system/cpu/online", "sys/devices/system/node/online",
-        "sys/devices/system/node/node3/cpulist", "sys/devices/system/node/node3/cpumap",
-        "sys/devices/system/node/node3/meminfo", "sys/devices/system/node/node3/distance",
-        "sys/devices/system/node/nodex/meminfo", "proc/driver/nvidia/gpus/0/numa_status"]),
-    st.sampled_from(["", "\n", "0-1\n", "7", "10 20 30\n", "Node 3 MemTotal: 8 kB\n", "MemTotal: 8 kB\nx\n",
-                     "Mems_allowed_list:\t0,3\n", "Cpus_allowed_list:\t\n", "Node: none\n",
-                     "00000000,00000003\n"]),
-    min_size=1))
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "proc/self/status",
+                "proc/meminfo",
+                "sys/devices/system/cpu/online",
+                "sys/devices/system/node/online",
+                "sys/devices/system/node/node3/cpulist",
+                "sys/devices/system/node/node3/cpumap",
+                "sys/devices/system/node/node3/meminfo",
+                "sys/devices/system/node/node3/distance",
+                "sys/devices/system/node/nodex/meminfo",
+                "proc/driver/nvidia/gpus/0/numa_status",
+            ]
+        ),
+        st.sampled_from(
+            [
+                "",
+                "\n",
+                "0-1\n",
+                "7",
+                "10 20 30\n",
+                "Node 3 MemTotal: 8 kB\n",
+                "MemTotal: 8 kB\nx\n",
+                "Mems_allowed_list:\t0,3\n",
+                "Cpus_allowed_list:\t\n",
+                "Node: none\n",
+                "00000000,00000003\n",
+            ]
+        ),
+        min_size=1,
+    )
+)
 def test_missing_and_empty_files_are_a_machine_with_less(files):
     """Whatever is not told is absent; what cannot be read is a ValueError, and nothing else."""
     with TemporaryDirectory() as folder:

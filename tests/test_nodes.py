@@ -42,15 +42,24 @@ def test_any_text_is_a_set_or_a_value_error(text):
     assert parse_list(format(members)) == members
 
 
-@pytest.mark.parametrize("text, members", [
-    ("0", {0}), ("0,2-5", {0, 2, 3, 4, 5}), (" 1 , 3 - 4\n", {1, 3, 4}), ("3,1,3", {1, 3}),
-    ("5-5", {5}), ("", set())])
+@pytest.mark.parametrize(
+    "text, members",
+    [
+        ("0", {0}),
+        ("0,2-5", {0, 2, 3, 4, 5}),
+        (" 1 , 3 - 4\n", {1, 3, 4}),
+        ("3,1,3", {1, 3}),
+        ("5-5", {5}),
+        ("", set()),
+    ],
+)
 def test_reads_the_kernels_lists(text, members):
     assert parse_list(text) == members
 
 
-@pytest.mark.parametrize("text", [
-    "x", "1,,2", ",", "-1", "1-", "5-2", "1_0", "+1", "0x1", "1.5", "\u0663", "0-99999999", "65536"])
+@pytest.mark.parametrize(
+    "text", ["x", "1,,2", ",", "-1", "1-", "5-2", "1_0", "+1", "0x1", "1.5", "\u0663", "0-99999999", "65536"]
+)
 def test_unreadable_text_names_the_part(text):
     with pytest.raises(ValueError, match=r"' in '"):
         parse_list(text)
@@ -64,9 +73,21 @@ def test_takes_numbers_iterables_and_all():
     assert parse(numpy.array([0, 3]), known) == {0, 3} and parse(numpy.int64(3), known) == {3}
 
 
-@pytest.mark.parametrize("spec, kind", [
-    (1.5, TypeError), (True, TypeError), ([1.5], TypeError), (["0"], TypeError), (None, TypeError),
-    (-1, ValueError), ([-1], ValueError), (1 << 70, ValueError), ([], ValueError), ("", ValueError)])
+@pytest.mark.parametrize(
+    "spec, kind",
+    [
+        (1.5, TypeError),
+        (True, TypeError),
+        ([1.5], TypeError),
+        (["0"], TypeError),
+        (None, TypeError),
+        (-1, ValueError),
+        ([-1], ValueError),
+        (1 << 70, ValueError),
+        ([], ValueError),
+        ("", ValueError),
+    ],
+)
 def test_refuses_what_is_no_set_of_nodes(spec, kind):
     with pytest.raises(kind):
         parse(spec, {0, 1})

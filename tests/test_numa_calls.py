@@ -32,10 +32,18 @@ def own_cpus():
     os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize("mode", [
-    _numa.MPOL_BIND, _numa.MPOL_PREFERRED, _numa.MPOL_INTERLEAVE, _numa.MPOL_PREFERRED_MANY,
-    _numa.MPOL_BIND | _numa.MPOL_F_STATIC_NODES, _numa.MPOL_BIND | _numa.MPOL_F_RELATIVE_NODES,
-    _numa.MPOL_BIND | _numa.MPOL_F_NUMA_BALANCING])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        _numa.MPOL_BIND,
+        _numa.MPOL_PREFERRED,
+        _numa.MPOL_INTERLEAVE,
+        _numa.MPOL_PREFERRED_MANY,
+        _numa.MPOL_BIND | _numa.MPOL_F_STATIC_NODES,
+        _numa.MPOL_BIND | _numa.MPOL_F_RELATIVE_NODES,
+        _numa.MPOL_BIND | _numa.MPOL_F_NUMA_BALANCING,
+    ],
+)
 def test_policy_of_a_thread_reads_back_as_it_was_set(own_policy, mode):
     _numa.set_mempolicy(mode, {NODE})
     got, nodes = _numa.get_mempolicy()
@@ -54,8 +62,9 @@ def test_local_and_default_take_no_nodes(own_policy):
 def test_policy_holds_for_one_thread(own_policy):
     _numa.set_mempolicy(_numa.MPOL_BIND, {NODE})
     seen = []
-    thread = threading.Thread(target=lambda: (_numa.set_mempolicy(_numa.MPOL_DEFAULT),
-                                              seen.append(_numa.get_mempolicy())))
+    thread = threading.Thread(
+        target=lambda: (_numa.set_mempolicy(_numa.MPOL_DEFAULT), seen.append(_numa.get_mempolicy()))
+    )
     thread.start()
     thread.join()
     assert seen == [(_numa.MPOL_DEFAULT, frozenset())]
@@ -83,20 +92,24 @@ def test_only_nodes_that_are_not_there_is_einval():
     assert refusal.value.errno == errno.EINVAL
 
 
-@pytest.mark.parametrize("bad, kind", [(1024, ValueError), (-1, ValueError), (1 << 64, ValueError),
-                                       (1.5, TypeError), ("0", TypeError)])
+@pytest.mark.parametrize(
+    "bad, kind",
+    [(1024, ValueError), (-1, ValueError), (1 << 64, ValueError), (1.5, TypeError), ("0", TypeError)],
+)
 def test_nodes_are_exact_and_in_range(bad, kind):
     before = _numa.get_mempolicy()
-    for call in (lambda: _numa.set_mempolicy(_numa.MPOL_BIND, [bad]),
-                 lambda: _numa.mbind(0, 0, _numa.MPOL_BIND, [bad]),
-                 lambda: _numa.migrate_pages(0, [bad], [NODE]),
-                 lambda: _numa.move_pages(0, [0], [bad]),
-                 lambda: _numa.move_range(0, 0, PAGE, bad),
-                 lambda: _numa.set_mempolicy_home_node(0, 0, bad),
-                 lambda: _numa.run_on_node(bad),
-                 lambda: _numa.run_on_node_mask([bad]),
-                 lambda: _numa.distance(bad, NODE),
-                 lambda: _numa.node_size(bad)):
+    for call in (
+        lambda: _numa.set_mempolicy(_numa.MPOL_BIND, [bad]),
+        lambda: _numa.mbind(0, 0, _numa.MPOL_BIND, [bad]),
+        lambda: _numa.migrate_pages(0, [bad], [NODE]),
+        lambda: _numa.move_pages(0, [0], [bad]),
+        lambda: _numa.move_range(0, 0, PAGE, bad),
+        lambda: _numa.set_mempolicy_home_node(0, 0, bad),
+        lambda: _numa.run_on_node(bad),
+        lambda: _numa.run_on_node_mask([bad]),
+        lambda: _numa.distance(bad, NODE),
+        lambda: _numa.node_size(bad),
+    ):
         with pytest.raises(kind):
             call()
     assert _numa.get_mempolicy() == before
@@ -194,6 +207,7 @@ def test_queries_answer_and_refuse():
 @pytest.mark.untraced
 def test_ctrl_c_ends_a_long_count():
     """A handler that raises is heard between two chunks, while pages are counted without the GIL."""
+
     class Stop(Exception):
         pass
 
@@ -215,8 +229,11 @@ def test_ctrl_c_ends_a_long_count():
 def test_the_written_flags_are_the_kernels():
     from zerosys import flags
 
-    for kind, prefix in ((flags.PolicyMode, "MPOL_"), (flags.PolicyFlag, "MPOL_F_"),
-                         (flags.MoveFlag, "MPOL_MF_")):
+    for kind, prefix in (
+        (flags.PolicyMode, "MPOL_"),
+        (flags.PolicyFlag, "MPOL_F_"),
+        (flags.MoveFlag, "MPOL_MF_"),
+    ):
         for member in kind:
             assert member == getattr(_numa, prefix + member.name)
 

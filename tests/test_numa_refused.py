@@ -70,10 +70,14 @@ print([(type(w.message) is PlacementWarning, "unplaced" in str(w.message), w.fil
     assert run(errno.EPERM, code) == f"{[(True, True, '<string>')] * 2}\n"
 
 
-@pytest.mark.parametrize("call, code", [
-    ("mbind", "refusal(Bind(0).apply, memory)"),
-    ("move_pages", "refusal(placement, memory)"),
-    ("set_mempolicy", "refusal(memory_policy(Bind(0)).__enter__)")])
+@pytest.mark.parametrize(
+    "call, code",
+    [
+        ("mbind", "refusal(Bind(0).apply, memory)"),
+        ("move_pages", "refusal(placement, memory)"),
+        ("set_mempolicy", "refusal(memory_policy(Bind(0)).__enter__)"),
+    ],
+)
 def test_the_call_that_was_refused_is_named(call, code):
     assert run(errno.EPERM, f"print(str({code}).split()[2])", [call]) == f"{call}:\n"
 

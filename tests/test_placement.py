@@ -57,7 +57,7 @@ def test_any_buffer_has_a_placement():
     block = bytearray(10 * PAGE)
     assert sum(placement(block).nodes.values()) >= 10
     assert placement(b"").pages == 0
-    assert placement(memoryview(block)[PAGE:PAGE + 1]).pages == 1
+    assert placement(memoryview(block)[PAGE : PAGE + 1]).pages == 1
     with pytest.raises(TypeError):
         placement(3)
 

@@ -47,21 +47,39 @@ def test_policies_of_different_kinds_differ():
         Bind(0).nodes = frozenset()
 
 
-@pytest.mark.parametrize("fields", [
-    {}, {"mode": "bind"}, {"mode": "bind", "nodes": ""}, {"mode": "bind", "nodes": "1024"},
-    {"mode": "bind", "nodes": 0}, {"mode": "local", "nodes": "0"}, {"mode": "Bind", "nodes": "0"},
-    {"mode": "preferred", "nodes": "0-1"}, {"mode": "bind", "nodes": "0", "x": "0"},
-    {"mode": 2, "nodes": "0"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"mode": "bind"},
+        {"mode": "bind", "nodes": ""},
+        {"mode": "bind", "nodes": "1024"},
+        {"mode": "bind", "nodes": 0},
+        {"mode": "local", "nodes": "0"},
+        {"mode": "Bind", "nodes": "0"},
+        {"mode": "preferred", "nodes": "0-1"},
+        {"mode": "bind", "nodes": "0", "x": "0"},
+        {"mode": 2, "nodes": "0"},
+    ],
+)
 def test_policy_from_a_stranger_is_checked(fields):
     with pytest.raises(ValueError):
         Policy.from_dict(fields)
 
 
-@pytest.mark.parametrize("make, kind", [
-    (lambda: Bind([]), ValueError), (lambda: Bind(1.5), TypeError), (lambda: Bind(-1), ValueError),
-    (lambda: Bind(1024), ValueError), (lambda: Preferred("0-1"), ValueError),
-    (lambda: Bind(None), TypeError), (lambda: Policy(0), TypeError),
-    (lambda: memory_policy(0).__enter__(), TypeError)])
+@pytest.mark.parametrize(
+    "make, kind",
+    [
+        (lambda: Bind([]), ValueError),
+        (lambda: Bind(1.5), TypeError),
+        (lambda: Bind(-1), ValueError),
+        (lambda: Bind(1024), ValueError),
+        (lambda: Preferred("0-1"), ValueError),
+        (lambda: Bind(None), TypeError),
+        (lambda: Policy(0), TypeError),
+        (lambda: memory_policy(0).__enter__(), TypeError),
+    ],
+)
 def test_impossible_policies_cannot_be_made(make, kind):
     with pytest.raises(kind):
         make()
@@ -94,7 +112,7 @@ def test_any_buffer_can_be_bound_and_asked():
     with mmap.mmap(-1, 3 * PAGE) as memory:
         assert Bind(NODE).apply(memory) == Bind(NODE)
         assert policy_of(memory) == Bind(NODE)
-        view = memoryview(memory)[PAGE + 1:PAGE + 9]
+        view = memoryview(memory)[PAGE + 1 : PAGE + 9]
         assert Local().apply(view) == Local()
         view.release()
     assert isinstance(policy_of(b"read-only bytes"), Policy)

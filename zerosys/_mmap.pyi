@@ -60,6 +60,7 @@ MADV_GUARD_INSTALL: Final[int]
 MADV_GUARD_REMOVE: Final[int]
 
 def page_size_of(fd: int | _HasFileno) -> int: ...
+
 @disjoint_base
 class Mapping:
     def __new__(

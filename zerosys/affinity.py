@@ -51,7 +51,9 @@ def _run_on_nodes(spec: Spec, strict: bool) -> frozenset[int]:
     if bare:
         _complain(
             f"node {format(bare)} has no CPUs that are online "
-            f"(nodes with CPUs: {format(machine.nodes_with_cpus)})", strict or bare == chosen)
+            f"(nodes with CPUs: {format(machine.nodes_with_cpus)})",
+            strict or bare == chosen,
+        )
     members = {node: machine.nodes[node].online_cpus for node in chosen - bare}
     got = _pin(frozenset().union(*members.values()))
     # Of a node's CPUs a container often has some: these are what was asked. None is not.

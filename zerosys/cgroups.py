@@ -23,9 +23,11 @@ class Controller:
 
 _MEMORY = {
     "cgroup2": Controller(
-        "memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable")),
+        "memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable")
+    ),
     "cgroup": Controller(
-        "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")),
+        "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")
+    ),
 }
 
 
@@ -69,8 +71,11 @@ class Cgroup:
 
 def memory_cgroups(root: Path) -> list[Cgroup]:
     """Our cgroups whose memory can be limited, the nearest first."""
-    return [Cgroup(folder, _MEMORY[kind]) for kind, folder in _folders(root, "memory")
-            if (folder / _MEMORY[kind].maximum).exists()]
+    return [
+        Cgroup(folder, _MEMORY[kind])
+        for kind, folder in _folders(root, "memory")
+        if (folder / _MEMORY[kind].maximum).exists()
+    ]
 
 
 def hugetlb_cgroups(root: Path, page: int) -> list[Cgroup]:
@@ -81,8 +86,11 @@ def hugetlb_cgroups(root: Path, page: int) -> list[Cgroup]:
         "cgroup2": Controller(f"hugetlb.{size}.max", f"hugetlb.{size}.current"),
         "cgroup": Controller(f"hugetlb.{size}.limit_in_bytes", f"hugetlb.{size}.usage_in_bytes"),
     }
-    return [Cgroup(folder, names[kind]) for kind, folder in _folders(root, "hugetlb")
-            if (folder / names[kind].maximum).exists()]
+    return [
+        Cgroup(folder, names[kind])
+        for kind, folder in _folders(root, "hugetlb")
+        if (folder / names[kind].maximum).exists()
+    ]
 
 
 def _folders(root: Path, controller: str) -> Iterator[tuple[str, Path]]:

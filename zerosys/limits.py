@@ -37,7 +37,10 @@ class Headroom:
     """
 
     def __init__(
-        self, nodes: Iterable[int] | None = None, huge_page: int | None = None, *,
+        self,
+        nodes: Iterable[int] | None = None,
+        huge_page: int | None = None,
+        *,
         root: str | os.PathLike[str] = "/",
     ) -> None:
         self._root = Path(root)
@@ -59,8 +62,10 @@ class Headroom:
             if room is not None:
                 name = cgroup.controller.maximum
                 yield Limit(
-                    f"cgroup {cgroup.folder} ({name} is {_readable(cgroup.maximum() or 0)})", room,
-                    f"raise {name} there (a container's memory limit, systemd's MemoryMax)")
+                    f"cgroup {cgroup.folder} ({name} is {_readable(cgroup.maximum() or 0)})",
+                    room,
+                    f"raise {name} there (a container's memory limit, systemd's MemoryMax)",
+                )
 
     def available(self) -> int:
         """The bytes that the tightest limit leaves."""
@@ -76,7 +81,8 @@ class Headroom:
             raise OSError(
                 errno.ENOMEM,
                 f"{_readable(size)} asked, but {tightest.what} has {_readable(tightest.available)} left: "
-                f"{tightest.remedy}")
+                f"{tightest.remedy}",
+            )
 
     def _confined(self) -> frozenset[int] | None:
         """The nodes of the cpuset, where it leaves out any; None where the whole machine is ours."""
@@ -87,8 +93,10 @@ class Headroom:
             lines = status.read_text().splitlines()
         except FileNotFoundError:
             return None
-        allowed = next((parse_list(line.partition(":")[2]) for line in lines
-                        if line.startswith("Mems_allowed_list:")), filled)
+        allowed = next(
+            (parse_list(line.partition(":")[2]) for line in lines if line.startswith("Mems_allowed_list:")),
+            filled,
+        )
         return None if filled <= allowed else filled & allowed
 
     def _meminfo_files(self) -> list[Path]:
@@ -99,11 +107,17 @@ class Headroom:
 
     def _memory(self) -> Limit:
         if self._nodes is None:
-            return Limit("this machine", _machine_available(self._files[0]),
-                         f"end something that holds memory, {_FORCE}")
+            return Limit(
+                "this machine",
+                _machine_available(self._files[0]),
+                f"end something that holds memory, {_FORCE}",
+            )
         free = sum(map(_reclaimable, self._files))
-        return Limit(_node_text(self._nodes), max(free - self._kept_free, 0),
-                     f"take another node, end something that holds memory there, {_FORCE}")
+        return Limit(
+            _node_text(self._nodes),
+            max(free - self._kept_free, 0),
+            f"take another node, end something that holds memory there, {_FORCE}",
+        )
 
     def _pool(self) -> Limit:
         page = self._huge_page or 0
@@ -113,13 +127,18 @@ class Headroom:
         setting = whole / "nr_hugepages"
         where = "of this machine"
         if self._nodes is not None:
-            folders = [self._root / f"sys/devices/system/node/node{node}/hugepages" / name
-                       for node in sorted(self._nodes)]
+            folders = [
+                self._root / f"sys/devices/system/node/node{node}/hugepages" / name
+                for node in sorted(self._nodes)
+            ]
             free = min(free, sum(_number(folder / "free_hugepages") for folder in folders))
             setting, where = folders[0] / "nr_hugepages", f"of {_node_text(self._nodes)}"
         spare = _number(whole / "nr_overcommit_hugepages") - _number(whole / "surplus_hugepages")
-        return Limit(f"the pool of {_readable(page)} pages {where}", (max(free, 0) + max(spare, 0)) * page,
-                     f"write a larger number to {setting}, or take base pages")
+        return Limit(
+            f"the pool of {_readable(page)} pages {where}",
+            (max(free, 0) + max(spare, 0)) * page,
+            f"write a larger number to {setting}, or take base pages",
+        )
 
 
 def available_memory(node: int | None = None, *, root: str | os.PathLike[str] = "/") -> int:
@@ -131,7 +150,10 @@ def available_memory(node: int | None = None, *, root: str | os.PathLike[str] = 
 
 
 def require_memory(
-    size: int, nodes: Iterable[int] | None = None, *, huge_page: int | None = None,
+    size: int,
+    nodes: Iterable[int] | None = None,
+    *,
+    huge_page: int | None = None,
     root: str | os.PathLike[str] = "/",
 ) -> None:
     """Return if *size* bytes can be had on *nodes* now; else OSError(ENOMEM), as Headroom.require()."""

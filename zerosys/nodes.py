@@ -51,7 +51,8 @@ def parse(spec: Spec, known: Set[int] | None = None, *, what: str = "node") -> f
     if known is not None and not members <= known:
         raise PlacementError(
             errno.ENODEV,
-            f"{what} {format(members - known)} does not exist; this machine's {what}s: {format(known)}")
+            f"{what} {format(members - known)} does not exist; this machine's {what}s: {format(known)}",
+        )
     return members
 
 

@@ -104,7 +104,8 @@ class Policy:
         if refusal.errno == errno.EINVAL and self.mode in _NEWER:
             version, older = _NEWER[self.mode]
             raise Unsupported(
-                errno.EINVAL, f"{call}: {self!r} needs Linux {version}: use {older}") from refusal
+                errno.EINVAL, f"{call}: {self!r} needs Linux {version}: use {older}"
+            ) from refusal
         if refusal.errno not in (errno.EPERM, errno.ENOSYS):
             raise refusal
         error = placement_error(refusal, call)

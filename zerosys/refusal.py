@@ -36,8 +36,10 @@ def remedy(refusal: OSError, call: str) -> str:
     if refusal.errno not in (errno.EPERM, errno.ENOSYS):
         return ""
     if filtered():
-        return (f"a seccomp filter guards this process, as container runtimes set by default: allow {call} "
-                "in its profile, or add CAP_SYS_NICE (docker run --cap-add SYS_NICE)")
+        return (
+            f"a seccomp filter guards this process, as container runtimes set by default: allow {call} "
+            "in its profile, or add CAP_SYS_NICE (docker run --cap-add SYS_NICE)"
+        )
     if refusal.errno == errno.ENOSYS and not os.path.isdir("/sys/devices/system/node"):
         return "this kernel was built without NUMA, so all memory is on one node: ask for no placement"
     if refusal.errno == errno.EPERM and not may_move_all():

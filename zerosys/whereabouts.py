@@ -120,7 +120,8 @@ def move_to(memory: Memory, node: int, *, fd: int | HasFileno | None = None) -> 
             errno.EFAULT,
             f"move_pages: {where.unmapped} pages exist that this process has not mapped, so they did not "
             f"move to node {node}: populate the mapping first (by reading), and move again",
-            pages=where.nodes)
+            pages=where.nodes,
+        )
     return where
 
 
@@ -163,7 +164,8 @@ def _full(memory: Memory, node: int) -> PlacementError:
         errno.ENOMEM,
         f"move_pages: {where.pages - where.nodes.get(node, 0)} of {where.pages} pages did not move: "
         f"node {node} has no free page left: free memory there, or take another node",
-        pages=where.nodes)
+        pages=where.nodes,
+    )
 
 
 def _help(status: int, privileged: bool) -> str:

@@ -37,8 +37,10 @@ def test_more_than_the_node_has_is_an_error_and_nobody_is_killed():
 
 
 def test_preferred_region_spills_and_says_so():
-    with pytest.warns(PlacementWarning), SharedRegion.create(
-            300 * MIB, policy=Preferred(3), pages="base") as region:
+    with (
+        pytest.warns(PlacementWarning),
+        SharedRegion.create(300 * MIB, policy=Preferred(3), pages="base") as region,
+    ):
         nodes = region.placement().nodes
         assert len(nodes) > 1 and 3 in nodes
         assert sum(nodes.values()) == 300 * MIB // 4096

@@ -25,8 +25,10 @@ def test_moved_region_is_on_the_other_node_with_its_contents_and_stays_bound_the
 
 
 def test_node_without_room_is_an_error_that_counts_what_stayed():
-    with SharedRegion.create(400 * MIB, node=1, pages="base"), \
-            SharedRegion.create(500 * MIB, node=0, pages="base") as region:
+    with (
+        SharedRegion.create(400 * MIB, node=1, pages="base"),
+        SharedRegion.create(500 * MIB, node=0, pages="base") as region,
+    ):
         with pytest.raises(PlacementError, match=r"[0-9]+ of 128000 pages did not move.*node 1") as refusal:
             region.move_to(1)
         assert refusal.value.errno == errno.ENOMEM
@@ -41,7 +43,7 @@ def test_pages_that_a_pipe_holds_stay_and_all_others_move():
         r, w = os.pipe()
         _splice.set_pipe_capacity(w, 1 << 20)
         with memoryview(memory.map) as view:
-            held = [view[page * PAGE:(page + 1) * PAGE] for page in range(0, 4200, 100)]
+            held = [view[page * PAGE : (page + 1) * PAGE] for page in range(0, 4200, 100)]
             for page in held:
                 assert _splice.vmsplice(w, page) == PAGE
                 page.release()
