@@ -6,7 +6,6 @@ import errno
 import os
 import time
 from collections.abc import Collection
-from functools import lru_cache
 from pathlib import Path
 
 from zerosys._mmap import MADV_COLLAPSE, MADV_HUGEPAGE, Mapping
@@ -40,10 +39,20 @@ def cpus_near(nodes: Collection[int] | None) -> frozenset[int]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=16)
-def _headroom(nodes: frozenset[int] | None, second: int) -> Headroom:
-    """The limits that hold for *nodes*: found once a *second*, read at each question."""
-    return Headroom(nodes)
+# The limits last found, for how many regions are made in a row; a process seldom changes its cgroup.
+_RECENT_SECONDS = 1.0
+_recent: dict[frozenset[int] | None, tuple[float, Headroom]] = {}
+
+
+def _headroom(nodes: frozenset[int] | None) -> Headroom:
+    """The limits that hold for *nodes*: found once a second, read at each question."""
+    now = time.monotonic()
+    when, found = _recent.get(nodes, (0.0, None))
+    if found is None or now - when > _RECENT_SECONDS:
+        _recent.clear()
+        found = Headroom(nodes)
+        _recent[nodes] = now, found
+    return found
 
 
 def require_pool(size: int, huge: int, nodes: Collection[int] | None) -> None:
@@ -98,7 +107,7 @@ def fill(
     cpus = cpus_near(near) if total >= _WORTH_THREADS else frozenset()
     threads = _threads(total, cpus)
     # A mapping of huge pages has its pages reserved already: require_pool() asked before.
-    headroom = None if force or huge else _headroom(nodes, int(time.monotonic()))
+    headroom = None if force or huge else _headroom(nodes)
     if headroom:
         headroom.require(total)
     step = max(STEP, page)
