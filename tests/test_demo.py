@@ -129,6 +129,28 @@ def test_ctrl_c_ends_it_and_its_processes():
     assert (running.returncode, out, err) == (130, "", "zerosys demo: interrupted\n")
 
 
+def children(pid):
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize("victim", [-3, -2, -1])
+def test_a_process_that_is_killed_ends_it_with_a_sentence(victim):
+    """The processes are started in this order: sender, receiver, reader."""
+    running = subprocess.Popen(
+        [*DEMO, "--rounds", "1000", "--size", "1MiB"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while len(started := children(running.pid)) < 4:  # with multiprocessing's own tracker
+        assert running.poll() is None
+    os.kill(started[victim], signal.SIGKILL)
+    out, err = running.communicate(timeout=60)
+    name = ("sender", "receiver", "reader")[victim]
+    assert (running.returncode, out) == (1, "")
+    assert err.splitlines()[1:] == [f"zerosys demo: the {name} died (signal 9)"]
+
+
 class Worker:
     """A role for a Crew that can die, fail, hang and answer."""
 

@@ -40,7 +40,7 @@ def _serve(asked: Connection, kind: type, arguments: tuple[Any, ...]) -> None:
             except Exception as failure:
                 answer = (False, _words(failure))
             asked.send(answer)
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):
         pass  # the parent is gone, and so is the demo
 
 

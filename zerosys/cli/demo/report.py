@@ -111,6 +111,13 @@ def _signal(seen: dict[str, Any]) -> list[Promise]:
     ]
 
 
+def _page_size(proof: dict[str, Any]) -> str:
+    size = f"{proof['page_size'] >> 10} KiB"
+    if proof["huge_bytes"] and proof["page_size"] < 1 << 20:  # transparent ones keep the small size
+        return f"{size}, {proof['huge_bytes'] / proof['mapped_size']:.0%} of it huge"
+    return size
+
+
 def _by_node(proof: dict[str, Any]) -> str:
     pages = proof["pages_by_node"]
     if pages is None:
@@ -148,7 +155,7 @@ def table(seen: dict[str, Any]) -> str:
     for role in ("sender", "receiver"):
         rows.append(("path" if role == "sender" else "", role, *(way["path"][role] or "-" for way in ways)))
     rows.append(("pages", "by node", _by_node(proof), "-"))
-    rows.append(("", "size got", f"{proof['page_size'] >> 10} KiB", "-"))
+    rows.append(("", "size got", _page_size(proof), "-"))
     hashes = (seen["reader"]["sha256"], seen["ordinary_sha256"])
     rows.append(("sha256", "sender", *(seen["file"]["sha256"][:16] + "…",) * 2))
     rows.append(("", "reader", *(value[:16] + "…" for value in hashes)))

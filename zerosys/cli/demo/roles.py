@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Reader and receiver overlap at this grain: the last piece is what the reader adds to the time.
 STEP = 4 << 20
-# The size at which the ordinary way was fastest here, of 64 KiB, 256 KiB and 1 MiB.
+# Of 64 KiB, 256 KiB and 1 MiB the size at which the ordinary way is fastest: a fair rival.
 CHUNK = 64 << 10
 # The receiver is woken when this much waits, not for each segment; the end of the stream wakes it too.
 WORTH_WAKING = 512 << 10
@@ -287,6 +287,7 @@ def _placement(region: SharedRegion) -> dict[str, Any]:
         "file": [file.st_dev, file.st_ino],
         "backing": str(region.backing),
         "page_size": region.page_size,
+        "huge_bytes": region.backing.huge_bytes,
         "mapped_size": region.mapped_size,
         "policy": repr(region.policy) if region.policy else None,
     }
