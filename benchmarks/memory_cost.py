@@ -65,4 +65,4 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
 
 
 if __name__ == "__main__":
-    main("memory_cost", "ns a call", build, slices=25)
+    main("memory_cost", "ns a call", build, slices=100)

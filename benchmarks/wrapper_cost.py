@@ -163,4 +163,4 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
 
 
 if __name__ == "__main__":
-    main("wrapper_cost", "ns a call", build, slices=25)
+    main("wrapper_cost", "ns a call", build, slices=100)
