@@ -336,7 +336,7 @@ cdef class Mapping:
                 part = min(step, end - at)
                 with nogil:
                     rc = work_on(work, at, part, word)
-                if not interrupted(rc, NAMES[<int>work]):
+                if rc >= 0 or not interrupted(rc, NAMES[<int>work]):
                     at += part
                     if at >= end:
                         return 0

@@ -9,6 +9,7 @@ from cpython.buffer cimport (
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, PyObject
 from libc.errno cimport EBADF, EBUSY, EINTR, EINVAL, ENOMEM, EPERM
+from libc.string cimport strlen
 from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY
 
 from itertools import islice
@@ -18,6 +19,8 @@ from zerosys._result cimport fail, interrupted
 
 cdef extern from "Python.h":
     int PyUnicode_FSConverter(object path, PyObject **encoded) except 0
+    bint PyUnicode_IS_ASCII(object text)
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *n) except NULL
 
 # The largest that F_SETPIPE_SZ takes: its argument is an int.
 cdef Py_ssize_t PIPE_LIMIT = 1 << 30
@@ -268,19 +271,32 @@ def copy_file_range(src, dst, count, offset_src=None, offset_dst=None, flags=0):
             return copied
 
 
-cdef bytes path(object name):
-    """*name* (str, bytes or a path object) as the kernel takes it."""
-    cdef bytes encoded
+cdef object path(object name):
+    """*name* (str, bytes or a path object) as c_path() takes it: bytes, or ASCII as it is."""
     cdef PyObject *converted
+    if isinstance(name, str) and PyUnicode_IS_ASCII(name):
+        return name
     try:
         PyUnicode_FSConverter(name, &converted)
     except UnicodeError:
         raise
     except ValueError:
         raise ValueError(f"a path has no NUL byte, unlike {name!r}") from None
-    encoded = <bytes>converted
+    encoded = <object>converted
     Py_DECREF(encoded)  # the converter's own reference
     return encoded
+
+
+cdef const char *c_path(object encoded) except NULL:
+    """The characters of a path(), which the caller keeps meanwhile."""
+    cdef Py_ssize_t n
+    cdef const char *text
+    if isinstance(encoded, bytes):
+        return <bytes>encoded
+    text = PyUnicode_AsUTF8AndSize(encoded, &n)
+    if strlen(text) != <size_t>n:
+        raise ValueError(f"a path has no NUL byte, unlike {encoded!r}")
+    return text
 
 
 cdef int as_folder(object fd) except? -1:
@@ -297,9 +313,9 @@ def linkat(src, dst, *, src_dir_fd=AT_FDCWD, dst_dir_fd=AT_FDCWD, flags=0):
     and *dst_dir_fd*, which stay the caller's. Raises FileExistsError if *dst* is there.
     See linkat(2).
     """
-    cdef bytes src_path = path(src), dst_path = path(dst)
-    cdef const char *c_src = src_path
-    cdef const char *c_dst = dst_path
+    cdef object src_path = path(src), dst_path = path(dst)
+    cdef const char *c_src = c_path(src_path)
+    cdef const char *c_dst = c_path(dst_path)
     cdef int src_dir = as_folder(src_dir_fd)
     cdef int dst_dir = as_folder(dst_dir_fd)
     cdef int bits = as_int(flags, "flags")
