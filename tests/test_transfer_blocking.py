@@ -232,6 +232,7 @@ def interrupt(transfer: Transfer) -> None:
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("kind", ["file", "pipe"])
 def test_ctrl_c_ends_a_blocked_run_and_tells_how_far_it_got(kind, narrow, tmp_path):
     near, far = narrow
@@ -251,6 +252,7 @@ def test_ctrl_c_ends_a_blocked_run_and_tells_how_far_it_got(kind, narrow, tmp_pa
     source.close()
 
 
+@pytest.mark.untraced
 def test_ctrl_c_ends_a_run_that_never_blocks():
     with open("/dev/zero", "rb", buffering=0) as zero, open("/dev/null", "wb", buffering=0) as null:
         with Transfer(zero, null) as transfer:
