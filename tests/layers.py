@@ -29,6 +29,7 @@ LAYERS = [
         """
         region handle window
         backing filling proof arrays
+        names wish owned
         """,
         "ring pumps cuda",
         "doctor cli __main__",

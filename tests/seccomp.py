@@ -29,6 +29,7 @@ CALLS = {
     "fcntl": (72, 25),
     "get_mempolicy": (239, 236),
     "getcpu": (309, 168),
+    "linkat": (265, 37),
     "madvise": (28, 233),
     "mbind": (237, 235),
     "memfd_create": (319, 279),

@@ -18,6 +18,7 @@ _HOME = {
     "MemfdFlag": "flags",
     "MoveFlag": "flags",
     "Node": "machine",
+    "NotReady": "errors",
     "Placement": "whereabouts",
     "PlacementError": "errors",
     "PlacementWarning": "errors",

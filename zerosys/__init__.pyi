@@ -13,6 +13,7 @@ from zerosys._splice import tee as tee
 from zerosys._splice import vmsplice as vmsplice
 from zerosys.affinity import run_on as run_on
 from zerosys.backing import Backing as Backing
+from zerosys.errors import NotReady as NotReady
 from zerosys.errors import PlacementError as PlacementError
 from zerosys.errors import PlacementWarning as PlacementWarning
 from zerosys.errors import Unsupported as Unsupported
@@ -60,6 +61,7 @@ __all__ = [
     "MemfdFlag",
     "MoveFlag",
     "Node",
+    "NotReady",
     "Placement",
     "PlacementError",
     "PlacementWarning",

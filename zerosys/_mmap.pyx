@@ -181,6 +181,11 @@ cdef class Mapping:
         return self.is_closed or self.is_closing
 
     @property
+    def file_id(self):
+        """The device and inode number of the mapped file; (0, 0) for anonymous memory."""
+        return self.device, self.inode
+
+    @property
     def views(self):
         """The leases alive now: views, and calls of other threads that work on the memory."""
         return self.leases

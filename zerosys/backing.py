@@ -23,11 +23,11 @@ from zerosys._memfd import (
 )
 from zerosys.errors import Unsupported
 from zerosys.handle import Particulars
+from zerosys.names import SHM, open_unnamed
 from zerosys.sizes import show_size
 
 _THP = Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 _POOLS = Path("/sys/kernel/mm/hugepages")
-_TMPFS = "/dev/shm"
 
 BASE_PAGE = os.sysconf("SC_PAGESIZE")
 HUGE_PAGES = {"2M": 2 << 20, "1G": 1 << 30}
@@ -37,9 +37,9 @@ PAGES = ("auto", "base", "thp", *HUGE_PAGES)
 class Backing(NamedTuple):
     """What a region's memory is made of.
 
-    ``source`` is "memfd", or "tmpfs" for an unlinked file where the kernel or a filter
-    refuses memfd_create, or "file" for a foreign descriptor; ``pages`` is "base", "thp",
-    "2M" ... and ``page_size`` the bytes of one page as the kernel maps it; ``huge_bytes``
+    ``source`` is "memfd"; "tmpfs" or "hugetlbfs" for memory with a name; "tmpfs" also for an
+    unlinked file where memfd_create is refused; "file" for a foreign descriptor. ``pages`` is
+    "base", "thp", "2M" ... and ``page_size`` the bytes of one page as the kernel maps it; ``huge_bytes``
     are those in huge pages when the region was made; ``sealed``: nobody can change the
     file's size, so no touch of the memory can send a signal.
     """
@@ -89,11 +89,17 @@ def granule(pages: str) -> int:
     return huge or BASE_PAGE
 
 
-def open_backing(size: int, pages: str, mode: int) -> tuple[int, str, bool]:
-    """A new nameless file of *size* bytes: its descriptor (the caller's), source, whether sealed."""
+def open_backing(size: int, pages: str, mode: int, path: str | None = None) -> tuple[int, str, bool]:
+    """A new file of *size* bytes: its descriptor (the caller's), source, whether sealed.
+
+    With *path* it can be given that name later, and so cannot be sealed.
+    """
     huge = HUGE_PAGES.get(pages, 0)
     with ExitStack() as undo:
-        source, fd = _open(huge)
+        if path:
+            source, fd = "hugetlbfs" if huge else "tmpfs", open_unnamed(os.path.dirname(path))
+        else:
+            source, fd = _open(huge)
         undo.callback(os.close, fd)
         os.fchmod(fd, mode)
         os.ftruncate(fd, size)
@@ -115,7 +121,7 @@ def _open(huge: int) -> tuple[str, int]:
                 f"{refusal.strerror}: without it huge pages need a name in a hugetlbfs mount; use "
                 "pages='base'",
             ) from refusal
-    return "tmpfs", os.open(_TMPFS, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    return "tmpfs", open_unnamed(SHM)
 
 
 def offered_huge_pages() -> Iterator[int]:

@@ -27,5 +27,9 @@ class PlacementError(OSError):
         return type(self), self.args, {"pages": self.pages}
 
 
+class NotReady(TimeoutError):
+    """What was asked for exists, and was not complete until the deadline."""
+
+
 class PlacementWarning(UserWarning):
     """Placement was asked for without ``strict``, and is not what was asked."""

@@ -35,6 +35,7 @@ class Particulars:
     pages: str
     source: str
     policy: dict[str, Any] | None
+    fill_later: bool = False  # the first to attach populates it
 
     def to_json(self) -> bytes:
         """The bytes that from_json reads."""
@@ -53,6 +54,7 @@ class Particulars:
             "pages": str,
             "source": str,
             "policy": (dict, type(None)),
+            "fill_later": bool,
         }
         if not isinstance(fields, dict) or set(fields) != set(kinds):
             raise ValueError(f"a handle has the particulars {', '.join(kinds)}, not {str(fields)[:200]}")

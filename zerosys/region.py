@@ -7,24 +7,19 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from multiprocessing import reduction
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
 
-from zerosys import backing, filling, handle, locking
-from zerosys._mmap import (
-    MADV_DONTFORK,
-    MADV_GUARD_INSTALL,
-    MADV_HWPOISON,
-    MADV_REMOVE,
-    PROT_READ,
-    PROT_WRITE,
-    Mapping,
-)
+from zerosys import backing, filling, handle, names
+from zerosys._memfd import F_SEAL_FUTURE_WRITE, add_seals
+from zerosys._mmap import PROT_READ, PROT_WRITE
 from zerosys.backing import Backing
-from zerosys.errors import PlacementError, PlacementWarning
+from zerosys.errors import PlacementError, PlacementWarning, Unsupported
 from zerosys.handle import Particulars, RegionHandle
+from zerosys.owned import HasFileno, OwnedMapping
 from zerosys.sizes import parse_size, show_size
+from zerosys.wish import Wish, confined, wanted
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -34,19 +29,8 @@ if TYPE_CHECKING:
     from zerosys.proof import Verification
     from zerosys.whereabouts import Placement
 
-_FATAL = {
-    int(MADV_DONTFORK): "a forked child that touches the memory would die of SIGSEGV",
-    int(MADV_HWPOISON): "touching a poisoned page is SIGBUS",
-    int(MADV_GUARD_INSTALL): "touching a guarded page is SIGSEGV",
-    int(MADV_REMOVE): "pages that are given up may not be had again at the next touch",
-}
 
-
-class _HasFileno(Protocol):
-    def fileno(self) -> int: ...
-
-
-class SharedRegion(Mapping):
+class SharedRegion(OwnedMapping):
     """Owns a mapping of shared memory and its descriptor; made by create() or attach().
 
     All its bytes are the user's: there is no header. It is a buffer (memoryview(region)
@@ -55,11 +39,9 @@ class SharedRegion(Mapping):
     ``zerosys.handle.send(sock, region.handle())`` to any process.
     """
 
-    _fd: int = -1
     _backing: Backing
     _policy: Policy | None = None
-    _locked: bool = False
-    _lock_refusal: OSError | None = None
+    _fill_later: bool = False
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("make a SharedRegion with SharedRegion.create() or SharedRegion.attach()")
@@ -75,13 +57,16 @@ class SharedRegion(Mapping):
         cls,
         size: SupportsIndex | str,
         *,
+        name: str | None = None,
         node: Spec | None = None,
         policy: Policy | None = None,
         pages: str = "auto",
         populate: bool = True,
+        populate_in: Literal["creator", "attacher"] = "creator",
         lock: bool | Literal["try"] = False,
         strict: bool = True,
         force: bool = False,
+        keep: bool = False,
         mode: int = 0o600,
     ) -> Self:
         """Make *size* bytes (an int, or "1GiB") of shared memory, or leave nothing behind.
@@ -90,103 +75,130 @@ class SharedRegion(Mapping):
         in full. *pages*: "base", "2M" or "1G" (hugetlb), "thp", or "auto": hugetlb where
         the nodes' own pool covers it, else base. Every page is populated by writing, on
         the node, and looked up afterwards; ``populate=False`` leaves that to the first
-        touch (base pages only). *lock* keeps the pages from being swapped; "try" goes
-        on without, and ``locked`` tells. Without *strict* a placement that is refused or
-        missed is a PlacementWarning instead of PlacementError. *force* fills memory even
-        where free memory or a cgroup's limit foretells the OOM killer. *mode* are the
-        permissions of the file.
+        touch (nameless base pages only), ``populate_in="attacher"`` to whoever attaches
+        its handle first, whose cgroup then pays for the pages. *lock* keeps the pages from
+        being swapped; "try" goes on without, and ``locked`` tells. Without *strict* a
+        placement that is refused or missed is a PlacementWarning instead of PlacementError.
+        *force* fills memory even where free memory or a cgroup's limit foretells the OOM
+        killer. *mode* are the permissions of the file, whatever the umask.
+
+        A *name* stands in /dev/shm, as other programs' POSIX shared memory does, huge
+        pages in a hugetlbfs mount; it appears when the memory is complete, and stays until
+        unlink(). Named memory cannot be sealed: a peer who may write it may truncate it.
+        Unless *keep*, ``zerosys region gc`` may remove the name once nobody has it attached.
 
         Raises PlacementError (an unknown node, pages elsewhere, a refused call), OSError
-        ENOMEM or ENOSPC before any byte is handed out, Unsupported for pages that this
-        machine has not, ValueError for arguments that contradict each other.
+        ENOMEM or ENOSPC before any byte is handed out, FileExistsError for a name that is
+        taken, Unsupported for pages that this machine has not, ValueError for arguments
+        that contradict each other.
         """
-        asked = parse_size(size)
-        if pages not in backing.PAGES:
-            raise ValueError(f"pages must be one of {', '.join(backing.PAGES)}, not {pages!r}")
-        if lock not in (True, False, "try"):
-            raise ValueError(f"lock must be True, False or 'try', not {lock!r}")
-        if not populate and (pages not in ("auto", "base") or lock):
-            raise ValueError(
-                "populate=False is for base pages that are not locked: others must exist to be sure of"
-            )
-        wanted = _wanted(node, policy, strict)
-        nodes = wanted.nodes or None if wanted else None
-        if pages == "auto":
-            pages = backing.best_pages(asked, nodes) if populate else "base"
-            if pages != "base":
-                try:
-                    return cls._create(asked, wanted, pages, True, lock, strict, force, mode)
-                except OSError as short:
-                    if isinstance(short, PlacementError) or not filling.ran_out(short):
-                        raise
-                    pages = "base"  # others took the pool's pages meanwhile
-        return cls._create(asked, wanted, pages, populate, lock, strict, force, mode)
+        if populate_in not in ("creator", "attacher"):
+            raise ValueError(f"populate_in must be 'creator' or 'attacher', not {populate_in!r}")
+        later = populate_in == "attacher"
+        wish = Wish(
+            parse_size(size),
+            wanted(node, policy),
+            pages,
+            populate and not later,
+            later,
+            lock,
+            strict,
+            force,
+            mode,
+            None if name is None else names.checked(name),
+            keep,
+        )
+        wish.check()
+        if pages != "auto":
+            return cls._create(wish)
+        best = backing.best_pages(wish.size, wish.nodes) if wish.populate else "base"
+        if best != "base":
+            try:
+                return cls._create(replace(wish, pages=best))
+            except OSError as short:
+                if isinstance(short, PlacementError) or not (
+                    isinstance(short, Unsupported) or filling.ran_out(short)
+                ):
+                    raise  # else others took the pool's pages meanwhile, or no mount takes the name
+        return cls._create(replace(wish, pages="base"))
 
     @classmethod
-    def _create(
-        cls,
-        asked: int,
-        wanted: Policy | None,
-        pages: str,
-        populate: bool,
-        lock: bool | Literal["try"],
-        strict: bool,
-        force: bool,
-        mode: int,
-    ) -> Self:
-        step = backing.granule(pages)
-        span = -(-asked // step) * step
-        if pages in backing.HUGE_PAGES and not force:
-            filling.require_pool(span, step, _confined(wanted))
+    def _create(cls, wish: Wish) -> Self:
+        pages, step = wish.pages, backing.granule(wish.pages)
+        span = -(-wish.size // step) * step
+        huge = backing.HUGE_PAGES.get(pages, 0)
+        path = f"{names.folder_for(huge)}/{wish.name}" if wish.name else None
+        if path and os.path.lexists(path):
+            raise FileExistsError(
+                errno.EEXIST, "the name is taken: attach to it, unlink it, or take another", path
+            )
+        if huge and not wish.force:
+            filling.require_pool(span, step, confined(wish.policy))
         with ExitStack() as undo:
-            fd, source, sealed = backing.open_backing(asked if pages == "base" else span, pages, mode)
+            fd, source, sealed = backing.open_backing(
+                wish.size if pages == "base" else span, pages, wish.mode, path
+            )
             undo.callback(os.close, fd)
-            self = cls.__new__(cls, fd, asked, align=step if pages == "thp" else 0)
+            self = cls.__new__(cls, fd, wish.size, align=step if pages == "thp" else 0)
             undo.pop_all()
             self._fd = fd
             undo.callback(self.close)
             # Before the first touch: a page is placed when it faults. And before fallocate,
             # which knows no policy: it put every page on the wrong node.
-            effective = wanted.apply(self, strict=strict) if wanted else None
+            effective = wish.policy.apply(self, strict=wish.strict) if wish.policy else None
             self._policy = effective if effective and effective.nodes else None
             if pages == "thp":
                 filling.prefer_huge(self)
-            if populate:
-                near = self._policy.nodes if self._policy else None
-                thp = step if pages == "thp" else 0
-                filling.fill(self, source, nodes=_confined(self._policy), near=near, thp=thp, force=force)
-            huge = filling.huge_bytes(self) if pages == "thp" else span if pages != "base" else 0
-            self._backing = Backing(source, pages, self.page_size, huge, sealed)
-            if self._policy and populate:
-                self._prove(strict)
-            if lock:
-                self._try_lock(must=lock is True)
+            if wish.populate:
+                self._fill(source, step if pages == "thp" else 0, wish.force)
+            got = filling.huge_bytes(self) if pages == "thp" else span if huge else 0
+            self._backing = Backing(source, pages, self.page_size, got, sealed)
+            self._fill_later = wish.fill_later
+            if self._policy and wish.populate:
+                self._prove(wish.strict)
+            if wish.lock:
+                self._try_lock(must=wish.lock is True)
+            if path:
+                names.publish(fd, path, keep=wish.keep)
+                self._path = path
             undo.pop_all()
         return self
 
+    def _fill(self, source: str, thp: int, force: bool) -> None:
+        near = self._policy.nodes if self._policy else None
+        filling.fill(self, source, nodes=confined(self._policy), near=near, thp=thp, force=force)
+
     @classmethod
     def attach(
-        cls, source: RegionHandle | int | _HasFileno, *, read_only: bool = False, unsealed: bool = False
+        cls,
+        source: str | RegionHandle | int | HasFileno,
+        *,
+        read_only: bool = False,
+        timeout: float = 0.0,
+        unsealed: bool = False,
     ) -> Self:
-        """Map the memory behind a handle or a descriptor, which stay the caller's.
+        """Map the memory of a name, or that behind a handle or descriptor, which stay the caller's.
 
-        Of a bare descriptor the size is that of the file. Pages that exist are mapped at
-        once. Memory whose file could shrink under us is refused unless *unsealed*: touching
+        Any POSIX shared memory can be attached by its name; *timeout* seconds are waited
+        for a name that is not there or has no size yet. Of a name or a bare descriptor the
+        size is that of the file. Pages that exist are mapped at once. Memory whose file
+        could shrink under us is refused unless *unsealed*, or by name: touching
         what a peer truncated is SIGBUS. *read_only* keeps honest code honest; for a real
         guard pass a handle made with ``read_only=True``.
 
-        Raises ValueError for a file that is too short for its handle, unsealed, or no
-        memory at all, PermissionError for one that may not be written, OSError for the
-        kernel's refusals; nothing stays open or mapped then.
+        Raises FileNotFoundError or NotReady for a name, ValueError for a file that is too
+        short for its handle, unsealed, or no memory at all, PermissionError for one that
+        may not be written, OSError for the kernel's refusals; nothing stays open or mapped
+        then, and what was found stays as it is.
         """
         told = source.particulars if isinstance(source, RegionHandle) else None
+        path: str | None = None
         if isinstance(source, str):
-            raise TypeError(
-                f"attach() takes a RegionHandle, a descriptor or what has fileno(), not {source!r}"
-            )
-        fd = os.dup(source if isinstance(source, int) else source.fileno())
+            fd, path = names.join(names.checked(source), read_only=read_only, timeout=timeout)
+        else:
+            fd = os.dup(source if isinstance(source, int) else source.fileno())
         try:
-            found = backing.inspect(fd, told, read_only=read_only, unsealed=unsealed)
+            found = backing.inspect(fd, told, read_only=read_only, unsealed=unsealed or path is not None)
             align = backing.thp_size() if told and told.pages == "thp" else 0
             size = told.size if told else found.size
             protection = PROT_READ if read_only else PROT_READ | PROT_WRITE
@@ -194,26 +206,33 @@ class SharedRegion(Mapping):
         except BaseException:
             os.close(fd)
             raise
-        self._fd = fd
-        page = self.page_size
-        huge = page > backing.BASE_PAGE
+        self._fd, self._path = fd, path
         try:
-            if told and told.page_size != page:
-                raise ValueError(
-                    f"the handle says pages of {told.page_size} bytes, and its descriptor has {page}: "
-                    "they do not belong together"
-                )
-            if told and told.policy:
-                self._inherit(told.policy)
-            if found.populated or huge:
-                # hugetlb: a page that the pool lacks is an error here, and SIGBUS later.
-                filling.map_in(self, write=not found.populated and not read_only)
+            self._settle(told, found, path is not None)
         except BaseException:
             self.close()
             raise
-        pages = backing.huge_label(page) if huge else told.pages if told else "base"
-        self._backing = Backing(found.source, pages, page, self.mapped_size if huge else 0, found.sealed)
         return self
+
+    def _settle(self, told: Particulars | None, found: backing.Found, named: bool) -> None:
+        """What follows the mapping of a foreign file: its policy, its pages, what it is made of."""
+        page = self.page_size
+        huge = page > backing.BASE_PAGE
+        if told and told.page_size != page:
+            raise ValueError(
+                f"the handle says pages of {told.page_size} bytes, and its descriptor has {page}: "
+                "they do not belong together"
+            )
+        if told and told.policy:
+            self._inherit(told.policy)
+        if told and told.fill_later and not found.populated and not self.read_only:
+            self._fill(found.source, 0, force=False)
+        elif found.populated or huge:
+            # hugetlb: a page that the pool lacks is an error here, and SIGBUS later.
+            filling.map_in(self, write=not found.populated and not self.read_only)
+        source = ("hugetlbfs" if huge else "tmpfs") if named else found.source
+        pages = backing.huge_label(page) if huge else told.pages if told else "base"
+        self._backing = Backing(source, pages, page, self.mapped_size if huge else 0, found.sealed)
 
     def _inherit(self, policy: dict[str, Any]) -> None:
         """Take over the creator's policy; a file of base pages keeps it itself, hugetlb per mapping."""
@@ -230,7 +249,8 @@ class SharedRegion(Mapping):
     def particulars(self) -> Particulars:
         """What a handle says of the region."""
         policy = self._policy.to_dict() if self._policy else None
-        return Particulars(self.size, self.page_size, self._backing.pages, self._backing.source, policy)
+        made = self._backing
+        return Particulars(self.size, self.page_size, made.pages, made.source, policy, self._fill_later)
 
     def handle(self, *, read_only: bool = False) -> RegionHandle:
         """What another process needs to attach: a new descriptor, which the handle owns.
@@ -245,12 +265,6 @@ class SharedRegion(Mapping):
 
     # -- what it is --------------------------------------------------------------------------
 
-    def fileno(self) -> int:
-        """The descriptor of the memory, still the region's. Raises ValueError once closed."""
-        if self._fd < 0:
-            raise ValueError(f"this {type(self).__name__} is closed")
-        return self._fd
-
     @property
     def backing(self) -> Backing:
         """What the memory is made of: source, pages got, whether sealed."""
@@ -262,24 +276,9 @@ class SharedRegion(Mapping):
         return self._policy
 
     @property
-    def read_only(self) -> bool:
-        """Whether this mapping can only be read."""
-        return not self.protection & PROT_WRITE
-
-    @property
     def sealed(self) -> bool:
         """Whether nobody can change the size of the file: touching the memory sends no signal."""
         return self._backing.sealed
-
-    @property
-    def locked(self) -> bool:
-        """Whether create() or lock() locked all of it. Says nothing of a device."""
-        return self._locked
-
-    @property
-    def lock_refusal(self) -> OSError | None:
-        """Why ``lock="try"`` went on without, or None."""
-        return self._lock_refusal
 
     def __repr__(self) -> str:
         if self.closed:
@@ -331,49 +330,10 @@ class SharedRegion(Mapping):
             return
         if strict and report.refusal:
             raise report.refusal
-        if strict and _confined(self._policy) is not None:
+        if strict and confined(self._policy) is not None:
             pages = report.placement.nodes if report.placement else {}
             raise PlacementError(errno.EIO, f"after populating, {report}", pages=pages)
         warnings.warn(PlacementWarning(str(report)), stacklevel=4)
-
-    # -- memory operations that a region answers for ---------------------------------------------
-
-    def advise(
-        self, advice: SupportsIndex, *, offset: SupportsIndex = 0, length: SupportsIndex | None = None
-    ) -> None:
-        """As Mapping.advise(), but for advice that would make touching the memory fatal: ValueError."""
-        number = int(advice)
-        if number in _FATAL:
-            raise ValueError(f"advice {number} is refused for a SharedRegion: {_FATAL[number]}")
-        super().advise(number, offset=offset, length=length)
-
-    def resize(self, size: SupportsIndex, fd: int | _HasFileno | None = None) -> NoReturn:
-        """Never: a region's size is sealed, which is what makes it safe to touch."""
-        raise PermissionError(
-            f"a SharedRegion keeps its size of {self.size} bytes, which peers rely on: create another of "
-            f"{size}"
-        )
-
-    def lock(self, *, offset: SupportsIndex = 0, length: SupportsIndex | None = None) -> None:
-        """As Mapping.lock(); a refusal tells both numbers, asked and allowed."""
-        try:
-            super().lock(offset=offset, length=length)
-        except OSError as refusal:
-            raise locking.explained(refusal, self.mapped_size if length is None else int(length)) from refusal
-        self._locked = self._locked or (not int(offset) and length is None)
-
-    def unlock(self, *, offset: SupportsIndex = 0, length: SupportsIndex | None = None) -> None:
-        """As Mapping.unlock()."""
-        super().unlock(offset=offset, length=length)
-        self._locked = False
-
-    def _try_lock(self, *, must: bool) -> None:
-        try:
-            self.lock()
-        except OSError as refusal:
-            if must:
-                raise
-            self._lock_refusal = refusal
 
     def array(
         self, dtype: DTypeLike, shape: SupportsIndex | Sequence[SupportsIndex] = -1, offset: int = 0
@@ -396,50 +356,21 @@ class SharedRegion(Mapping):
         """(kDLCPU, 0)."""
         return (1, 0)
 
-    # -- given back --------------------------------------------------------------------------
+    def forbid_new_writers(self) -> None:
+        """From now on nobody can map this memory writable; mappings that exist keep their rights.
 
-    def close(self) -> None:
-        """Give memory and descriptor back; others who attached keep theirs. Twice is fine.
-
-        Raises BufferError while views are alive, and changes nothing then.
+        Raises Unsupported for memory with a name, which takes no seals. See fcntl(2),
+        F_SEAL_FUTURE_WRITE.
         """
-        super().close()
-        self._close_fd()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._close_fd()
-
-    def __del__(self) -> None:
-        self._close_fd()
-
-    def _close_fd(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        if not self.sealed:
+            raise Unsupported(
+                errno.EPERM,
+                "memory with a name takes no seals: create it nameless and hand it on by handle()",
+            )
+        add_seals(self.fileno(), F_SEAL_FUTURE_WRITE)
 
     def __reduce__(self) -> NoReturn:
         handle.refuse_pickle(self)
-
-
-def _wanted(node: Spec | None, policy: Policy | None, strict: bool) -> Policy | None:
-    """The policy that *node* or *policy* asks for; a node that does not exist is an error at once."""
-    if node is None:
-        return policy
-    if policy is not None:
-        raise ValueError(f"pass node={node!r} or policy={policy!r}, not both: a policy names its nodes")
-    from zerosys.policy import Bind
-
-    return Bind(node)
-
-
-def _confined(policy: Policy | None) -> frozenset[int] | None:
-    """The nodes that memory under *policy* may not leave; None where it may lie anywhere."""
-    if policy is None or type(policy).__name__.startswith("Preferred"):
-        return None
-    return policy.nodes
 
 
 def _reduce(region: SharedRegion) -> tuple[Any, ...]:

@@ -1,0 +1,183 @@
+"""Names of shared memory in /dev/shm and hugetlbfs: whole or absent, alive or orphaned.
+
+A name that zerosys gives is linked to memory that is complete, and whoever has the memory
+attached by it holds a shared lock on the file (flock), which a mapping alone keeps and death
+frees. The sticky bit marks names that may go once nobody holds that lock; files of others
+do not have it, and are never judged by a lock that their users do not know.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from zerosys._splice import AT_SYMLINK_FOLLOW, linkat
+from zerosys.errors import NotReady, Unsupported
+from zerosys.sizes import show_size
+
+SHM = "/dev/shm"
+_LONGEST = 255  # NAME_MAX
+COLLECTABLE = stat.S_ISVTX
+_PAUSE = 0.002
+
+
+def checked(name: str) -> str:
+    """*name* without the one leading slash that POSIX writes. Raises ValueError for what is no name."""
+    plain = name.removeprefix("/")
+    if plain in ("", ".", "..") or "/" in plain or "\0" in plain or len(os.fsencode(plain)) > _LONGEST:
+        raise ValueError(f"name must be 1 to {_LONGEST} bytes without a slash inside, not {name!r}")
+    return plain
+
+
+def huge_mounts() -> Iterator[tuple[str, int]]:
+    """The hugetlbfs mounts that this process sees, with the bytes of their pages."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, folder, kind, *_ = line.split(" ")
+        if kind == "hugetlbfs":
+            path = folder.replace("\\040", " ")
+            try:
+                yield path, os.statvfs(path).f_bsize
+            except PermissionError:
+                continue
+
+
+def folder_for(huge: int) -> str:
+    """Where names of memory in pages of *huge* bytes live; base pages (0) are in /dev/shm.
+
+    Raises Unsupported where no hugetlbfs of that size is mounted and may be written.
+    """
+    if not huge:
+        return SHM
+    for folder, page in huge_mounts():
+        if page == huge and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    size = f"{huge >> 20}M"
+    raise Unsupported(
+        errno.EOPNOTSUPP,
+        f"a name for {show_size(huge)} pages needs a hugetlbfs mount of that size that you may write: "
+        "mkdir -p "
+        f"/dev/hugepages-{size} && mount -t hugetlbfs -o pagesize={size},mode=1777 none "
+        f"/dev/hugepages-{size}",
+    )
+
+
+def folders() -> list[str]:
+    """Every folder in which names are looked for."""
+    return [SHM, *(folder for folder, _ in huge_mounts())]
+
+
+def open_unnamed(folder: str) -> int:
+    """A new file in *folder* that has no name yet; the descriptor is the caller's."""
+    return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+
+def publish(fd: int, path: str, *, keep: bool) -> None:
+    """Give the complete file *fd* its name; the lock that tells it from an orphan comes first.
+
+    Raises FileExistsError if there is something of that name, whatever it is.
+    """
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    if not keep:
+        os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) | COLLECTABLE)
+    try:
+        linkat(f"/proc/self/fd/{fd}", path, flags=AT_SYMLINK_FOLLOW)
+    except FileExistsError as refusal:
+        raise FileExistsError(
+            errno.EEXIST, f"{refusal.strerror}; attach to it, unlink it, or take another name", path
+        ) from None
+
+
+def join(name: str, *, read_only: bool, timeout: float) -> tuple[int, str]:
+    """Open the memory called *name* and lock it as in use; the descriptor is the caller's.
+
+    Waits up to *timeout* seconds for a name that is not there and a file that has no size
+    yet. Raises FileNotFoundError or NotReady at the deadline, and leaves what it found alone.
+    """
+    deadline = time.monotonic() + timeout
+    flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        late = time.monotonic() >= deadline
+        for folder in folders():
+            path = f"{folder}/{name}"
+            try:
+                fd = os.open(path, flags)
+            except FileNotFoundError:
+                continue
+            try:
+                ready = _hold(fd, path, late)
+            except BaseException:
+                os.close(fd)
+                raise
+            if ready:
+                return fd, path
+            os.close(fd)
+            break
+        else:
+            if late:
+                raise FileNotFoundError(errno.ENOENT, "there is no shared memory of this name", name)
+        time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
+
+
+def _hold(fd: int, path: str, late: bool) -> bool:
+    """Whether *fd* has bytes, a name, and now our shared lock."""
+    about = os.fstat(fd)
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError(f"{path} is no shared memory: it is not a regular file")
+    if not about.st_size:
+        if late:
+            raise NotReady(f"{path} has no size yet: its creator is not done, or died; nothing was changed")
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        # A collector has it for the moment between looking and unlinking, or a stranger locks it.
+        if late:
+            raise NotReady(f"{path} is locked by somebody who may be removing it") from None
+        return False
+    return os.fstat(fd).st_nlink > 0
+
+
+def means(path: str, device: int, inode: int) -> bool:
+    """Whether *path* is still a name of that file."""
+    try:
+        about = os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return (about.st_dev, about.st_ino) == (device, inode)
+
+
+def orphaned(path: str) -> bool:
+    """Whether *path* may be collected: ours, not to be kept, and nobody alive has it attached."""
+    return _if_orphaned(path, remove=False)
+
+
+def collect(path: str) -> bool:
+    """Remove *path* if it is orphaned, and tell whether it was; nobody can attach in between."""
+    return _if_orphaned(path, remove=True)
+
+
+def _if_orphaned(path: str, *, remove: bool) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False  # gone, not ours to read, or no file
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or not about.st_mode & COLLECTABLE:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if not means(path, about.st_dev, about.st_ino):
+            return False
+        if remove:
+            os.unlink(path)
+        return True
+    finally:
+        os.close(fd)

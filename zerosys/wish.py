@@ -1,0 +1,66 @@
+"""What a region was asked to be, checked before the first system call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from zerosys import backing
+
+if TYPE_CHECKING:
+    from zerosys.nodes import Spec
+    from zerosys.policy import Policy
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What create() was asked for, read once."""
+
+    size: int
+    policy: Policy | None
+    pages: str
+    populate: bool
+    fill_later: bool
+    lock: bool | Literal["try"]
+    strict: bool
+    force: bool
+    mode: int
+    name: str | None
+    keep: bool
+
+    @property
+    def nodes(self) -> frozenset[int] | None:
+        return self.policy.nodes or None if self.policy else None
+
+    def check(self) -> None:
+        """Raise ValueError for words that mean nothing, alone or together."""
+        if self.pages not in backing.PAGES:
+            raise ValueError(f"pages must be one of {', '.join(backing.PAGES)}, not {self.pages!r}")
+        if self.lock not in (True, False, "try"):
+            raise ValueError(f"lock must be True, False or 'try', not {self.lock!r}")
+        if not self.populate and (self.pages not in ("auto", "base") or self.lock or self.name):
+            raise ValueError(
+                "memory that is not populated at once is for nameless base pages that are not locked: "
+                "others must "
+                "exist to be sure of"
+            )
+        if self.keep and not self.name:
+            raise ValueError("keep=True is for a name: nameless memory goes with the last who has it")
+
+
+def wanted(node: Spec | None, policy: Policy | None) -> Policy | None:
+    """The policy that *node* or *policy* asks for."""
+    if node is None:
+        return policy
+    if policy is not None:
+        raise ValueError(f"pass node={node!r} or policy={policy!r}, not both: a policy names its nodes")
+    from zerosys.policy import Bind
+
+    return Bind(node)
+
+
+def confined(policy: Policy | None) -> frozenset[int] | None:
+    """The nodes that memory under *policy* may not leave; None where it may lie anywhere."""
+    if policy is None or type(policy).__name__.startswith("Preferred"):
+        return None
+    return policy.nodes
