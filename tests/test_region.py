@@ -239,8 +239,11 @@ def test_what_is_no_memory_is_refused(tmp_path):
     r, w = os.pipe()
     empty = unsealed(0)
     with nothing_left():
-        for thing, error in [(r, ValueError), (empty, ValueError), (1 << 20, OSError),
-                             ("no such name", FileNotFoundError), (-1, OSError), (None, AttributeError)]:  # fmt: skip
+        strange = [
+            (r, ValueError), (empty, ValueError), (1 << 20, OSError), ("no such name", FileNotFoundError),
+            (-1, OSError), (None, AttributeError),
+        ]  # fmt: skip
+        for thing, error in strange:
             with pytest.raises(error):
                 SharedRegion.attach(thing)
     for fd in (r, w, empty):
