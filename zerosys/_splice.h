@@ -12,6 +12,7 @@
 
 #include "_result.h"
 
+#define ZS_PIPE_LIMIT (1 << 30) /* the largest that F_SETPIPE_SZ takes: its argument is an int */
 #ifndef IOV_MAX
 #define IOV_MAX 1024
 #endif
@@ -54,6 +55,22 @@ static inline ssize_t zs_get_pipe_size(int pipe) { return zs_or_errno(fcntl(pipe
 static inline ssize_t zs_set_pipe_size(int pipe, int size)
 {
     return zs_or_errno(fcntl(pipe, F_SETPIPE_SZ, size));
+}
+
+/* The capacity got for a wish: half as much where the user's page budget, pipe-max-size or
+ * memory forbids it, and so on down to what the pipe has; it also stays where it is too full. */
+static inline ssize_t zs_wish_pipe_size(int pipe, size_t wish)
+{
+    ssize_t have = zs_get_pipe_size(pipe), got;
+    if (have < 0)
+        return have;
+    for (;; wish /= 2) {
+        got = zs_set_pipe_size(pipe, wish < ZS_PIPE_LIMIT ? (int)wish : ZS_PIPE_LIMIT);
+        if (got != -EPERM && got != -ENOMEM && got != -EBUSY)
+            return got;
+        if (got == -EBUSY || wish / 2 <= (size_t)have)
+            return have;
+    }
 }
 
 static inline ssize_t zs_readable_bytes(int fd)

@@ -31,6 +31,7 @@ cdef extern from "_splice.h" nogil:
         int src_dir_fd, const char *src, int dst_dir_fd, const char *dst, int flags)
     ssize_t c_get_pipe_size "zs_get_pipe_size"(int pipe)
     ssize_t c_set_pipe_size "zs_set_pipe_size"(int pipe, int size)
+    ssize_t c_wish_pipe_size "zs_wish_pipe_size"(int pipe, size_t wish)
     ssize_t c_readable_bytes "zs_readable_bytes"(int fd)
     ssize_t c_status_flags "zs_status_flags"(int fd)
     ssize_t c_same_file "zs_same_file"(int a, int b)

@@ -22,9 +22,6 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *n) except NULL
 
-# The largest that F_SETPIPE_SZ takes: its argument is an int.
-cdef Py_ssize_t PIPE_LIMIT = 1 << 30
-
 
 cdef inline int place(object offset, loff_t *value, loff_t **at, str name) except -1:
     """Point *at* to *value*, filled from *offset*; to nothing for None: the file's own position."""
@@ -356,16 +353,11 @@ def set_pipe_capacity(pipe, size):
     See fcntl(2), F_SETPIPE_SZ.
     """
     cdef int fd = as_fd(pipe)
-    cdef Py_ssize_t wish = min(as_count(size, "size"), PIPE_LIMIT)
-    cdef ssize_t have = capacity(fd), got
-    while True:
-        got = c_set_pipe_size(fd, <int>wish)
-        if (got == -EPERM or got == -ENOMEM) and wish // 2 > have:
-            wish //= 2
-        elif got == -EPERM or got == -ENOMEM or got == -EBUSY:
-            return have
-        elif not interrupted(got, "fcntl(F_SETPIPE_SZ)"):
-            return got
+    cdef size_t wish = as_count(size, "size")
+    capacity(fd)  # says what is no pipe
+    cdef ssize_t got = c_wish_pipe_size(fd, wish)
+    interrupted(got, "fcntl(F_SETPIPE_SZ)")
+    return got
 
 
 def pipe_occupancy(pipe):

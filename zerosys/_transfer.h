@@ -73,19 +73,6 @@ static inline int zs_ended(struct zs_transfer *t)
     return ZS_DONE;
 }
 
-/* The capacity got: a wish that the user's page budget or pipe-max-size cuts down. */
-static inline ssize_t zs_wish_pipe_size(int pipe, size_t wish)
-{
-    ssize_t have = zs_get_pipe_size(pipe), got;
-    for (;;) {
-        got = zs_set_pipe_size(pipe, (int)wish);
-        if (got != -EPERM)
-            return got == -EBUSY ? have : got;
-        if (have < 0 || (wish /= 2) <= (size_t)have)
-            return have;
-    }
-}
-
 static inline ssize_t zs_open_stage(struct zs_transfer *t, size_t wish)
 {
     ssize_t rc = zs_or_errno(pipe2(t->pipe, O_CLOEXEC | O_NONBLOCK));
