@@ -8,7 +8,7 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, PyObject
-from libc.errno cimport EBADF, EBUSY, EINTR, EINVAL, ENOMEM, EPERM
+from libc.errno cimport EBADF, EINTR, EINVAL
 from libc.string cimport strlen
 from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY
 
