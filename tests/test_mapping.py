@@ -390,6 +390,23 @@ def test_resize_moves_file_and_mapping_and_keeps_bytes(memfd):
         assert not stale.any()  # an array without a lease reads zeros, no signal
 
 
+def test_growing_and_shrinking_again_and_again_keeps_few_addresses(memfd):
+    lines = Path("/proc/self/maps").read_text().count("\n")
+    with Mapping(memfd, PAGE) as m, Mapping(None, PAGE, flags=_mmap.MAP_PRIVATE) as private:
+        for n in range(1, 500):
+            m.resize(n * PAGE, memfd)
+            private.resize(n * PAGE)
+            with memoryview(m) as view, memoryview(private) as other:
+                view[-1], other[-1] = n % 256, n % 256
+                assert view[0] in (0, 1) and other[0] in (0, 1)
+        for n in range(499, 0, -7):
+            m.resize(n * PAGE, memfd)
+            private.resize(n * PAGE)
+            assert memoryview(m)[-1] == memoryview(private)[-1] == n % 256
+        assert m.mapped_size == private.mapped_size == n * PAGE
+        assert Path("/proc/self/maps").read_text().count("\n") - lines < 60
+
+
 def test_resize_of_private_anonymous_memory_keeps_bytes():
     with Mapping(None, 2 * PAGE, flags=_mmap.MAP_PRIVATE) as m:
         memoryview(m)[:4] = b"here"

@@ -88,7 +88,7 @@ cdef class Mapping:
     cdef off_t start  # of the file's part
     cdef Py_ssize_t leases
     cdef bint mirrored, is_closed, is_closing
-    cdef object __weakref__
+    cdef object asked_object, __weakref__
 
     cdef int check(self) except -1
     cdef int cut(self, object offset, object length, size_t *at, size_t *n) except -1
@@ -101,6 +101,7 @@ cdef class Mapping:
     cdef int in_slices(self, Work work, size_t at, size_t n, int word) except -1
     cdef int resize_anonymous(self, Py_ssize_t wish) except -1
     cdef int resize_file(self, Py_ssize_t wish, int file) except -1
+    cdef int settle(self, Range room, Py_ssize_t wish, size_t span) except -1
 
 
 cdef class Lease:

@@ -64,6 +64,7 @@ cdef class Mapping:
         cdef size_t step
         self.is_closed = True
         self.asked = as_count(size, "size")
+        self.asked_object = self.asked
         self.start = as_count(offset, "offset")
         self.bits = as_int(flags, "flags") | (MAP_ANONYMOUS if fd is None else 0)
         self.prot = as_int(protection, "protection")
@@ -142,7 +143,7 @@ cdef class Mapping:
     @property
     def size(self):
         """The bytes asked for; of a mirror, those of one half."""
-        return self.asked
+        return self.asked_object  # made once: a new int at each call costs a third of it
 
     @property
     def mapped_size(self):
@@ -263,7 +264,7 @@ cdef class Mapping:
         return 0
 
     cdef int drop(self) except -1:
-        empty(self.range)
+        empty(self.range, 0)
         self.is_closed = True
         return 0
 
@@ -424,8 +425,8 @@ cdef class Mapping:
         """Make the mapping, and the file under it from the mapping's offset on, *size* bytes long.
 
         *fd* is the mapped file again (private anonymous memory has none), since the
-        mapping kept no descriptor. Contents stay as far as they reach; the address
-        changes. Locks, advice and the policies of hugetlb and anonymous memory are lost:
+        mapping kept no descriptor. Contents stay as far as they reach; the address may
+        change. Locks, advice and the policies of hugetlb and anonymous memory are lost:
         set them again. Raises BufferError under live views, PermissionError for a sealed
         file, ValueError for a mirror or another file. See mremap(2), ftruncate(2).
         """
@@ -445,24 +446,23 @@ cdef class Mapping:
 
     cdef int resize_anonymous(self, Py_ssize_t wish) except -1:
         cdef size_t span = rounded(wish, self.page), kept = min(span, <size_t>self.span)
-        cdef Range room = reserve(span, self.page), old = self.range
+        cdef Range old = self.range, room = roomy(old, span, self.page)
         cdef ssize_t rc
         if span > kept:
             interrupted(c_mmap(room.at + kept, span - kept, self.prot, self.bits | MAP_FIXED, -1, 0), "mmap")
-        with nogil:
-            rc = c_mremap(old.at, kept, room.at)
-        interrupted(rc, "mremap")
-        room.former, self.range, self.asked, self.span = old, room, wish, span
-        empty(old)
+        if room is not old:
+            with nogil:
+                rc = c_mremap(old.at, kept, room.at)
+            interrupted(rc, "mremap")
+        self.settle(room, wish, span)
         return 0
 
     cdef int resize_file(self, Py_ssize_t wish, int file) except -1:
         cdef struct_stat about
-        cdef Py_ssize_t asked = self.asked, span = self.span
+        cdef Py_ssize_t before = self.span
         cdef bint huge = self.page > <Py_ssize_t>BASE_PAGE
         cdef off_t end = self.start + (rounded(wish, self.page) if huge else wish)
         cdef ssize_t seals = c_get_seals(file)
-        cdef Range old = self.range
         interrupted(or_errno(fstat(file, &about)), "fstat")
         if about.st_dev != self.device or about.st_ino != self.inode:
             raise ValueError(f"descriptor {file} is not the file that is mapped")
@@ -472,16 +472,39 @@ cdef class Mapping:
             fail(-EPERM, "ftruncate", f"descriptor {file} is sealed against changes of size: make another")
         if end > about.st_size:
             interrupted(c_ftruncate(file, end), "ftruncate")
-        self.asked, self.span = wish, rounded(wish, self.page)
+        cdef Range room = roomy(self.range, rounded(wish, self.page), self.page)
+        self.span = rounded(wish, self.page)
         try:
-            self.map_at(file, self.page)
+            self.map_half(file, room.at)
         except OSError:
-            self.asked, self.span = asked, span
+            self.span = before
             raise
-        empty(old)
+        self.settle(room, wish, self.span)
         if end < about.st_size:
             interrupted(c_ftruncate(file, end), "ftruncate")
         return 0
+
+    cdef int settle(self, Range room, Py_ssize_t wish, size_t span) except -1:
+        """Take *room*, of which *span* bytes are mapped; what else was mapped is empty memory now."""
+        cdef Range old = self.range
+        if room is not old:
+            empty(old, 0)
+            room.former, self.range = old, room
+        elif span < room.length:
+            empty(room, span)
+        self.asked, self.span = wish, span
+        self.asked_object = wish
+        return 0
+
+
+cdef Range roomy(Range have, size_t span, size_t page):
+    """*have*, if *span* bytes fit; else room for twice as many, so that growth moves seldom."""
+    if span <= have.length:
+        return have
+    try:
+        return reserve(2 * span, page)
+    except OSError:  # RLIMIT_AS
+        return reserve(span, page)
 
 
 @cython.auto_pickle(False)

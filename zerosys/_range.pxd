@@ -31,7 +31,7 @@ cdef class Range:
 
 
 cdef Range reserve(size_t length, size_t align)
-cdef int empty(Range room) except -1
+cdef int empty(Range room, size_t begin) except -1
 cdef size_t rounded(size_t n, size_t page) noexcept
 cdef Py_ssize_t page_of(int file, int bits) except -1
 cdef size_t as_align(object wish, size_t page) except 0

@@ -40,9 +40,9 @@ cdef size_t rounded(size_t n, size_t page) noexcept:
     return (n + page - 1) & ~(page - 1)
 
 
-cdef int empty(Range room) except -1:
-    """Free the pages in *room* at once; keep the addresses, filled with memory of no cost."""
-    interrupted(c_mmap(room.at, room.length, PROT_READ | PROT_WRITE,
+cdef int empty(Range room, size_t begin) except -1:
+    """Free the pages in *room* from byte *begin* on; keep the addresses, filled with memory of no cost."""
+    interrupted(c_mmap(room.at + begin, room.length - begin, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0), "mmap")
     return 0
 
