@@ -16,7 +16,7 @@ LAYERS = [
         """
         _result _args
         _splice
-        _memfd _range _populate _mmap
+        _memfd _range _populate _mmap _loan
         _numa
         _transfer
         _ring _atomics
@@ -29,7 +29,7 @@ LAYERS = [
         """
         region handle window
         backing filling proof arrays
-        names wish owned
+        names wish owned shared_memory
         """,
         "ring pumps cuda",
         "doctor cli __main__",
