@@ -1,5 +1,6 @@
 """Kernels that refuse NUMA calls, as containers do: nothing printed, a named error each (FAULTS N1, N2)."""
 
+import ctypes
 import errno
 
 import pytest
@@ -98,15 +99,33 @@ for policy in PreferredMany(0), WeightedInterleave(0):
     run(errno.EINVAL, code, ["mbind"])
 
 
-def test_our_voices_take_the_place_of_libnumas():
-    """libnuma finds our numa_warn and numa_error before its own, which would write to stderr and exit."""
+@pytest.mark.parametrize(
+    "calls", [["sched_setaffinity"], ["sched_getaffinity"], ["set_mempolicy"], POLICY_CALLS]
+)
+def test_libnuma_is_never_led_to_print_or_exit(calls):
+    """Whether it would find our numa_warn and numa_error first is the distribution's choice (-Bsymbolic)."""
     code = """
 import ctypes
 libnuma = next(line.split()[-1] for line in open("/proc/self/maps") if "libnuma" in line)
 library = ctypes.CDLL(libnuma)
-ctypes.c_int.in_dll(library, "numa_exit_on_error").value = 1
-library.numa_set_localalloc()  # its call is refused: libnuma's own numa_error would print, and exit
-library.numa_parse_nodestring(b"no such node")  # its own numa_warn would print
-print("alive")
+for name in "numa_exit_on_error", "numa_exit_on_warn":
+    ctypes.c_int.in_dll(library, name).value = 1
+asked = 0
+for call in _numa.run_on_node, _numa.run_on_node_mask, _numa.node_of_cpu, _numa.node_size, _numa.distance:
+    for number in 0, 1, 63, 900, 1023, 1024, 5000, 2**31 - 1, 2**40, -1:
+        args = {_numa.run_on_node_mask: [[number]], _numa.distance: [0, number]}.get(call, [number])
+        try:
+            call(*args)
+        except (OSError, ValueError):
+            pass
+        asked += 1
+print(asked)
 """
-    assert run(errno.EPERM, code, ["set_mempolicy"]) == "alive\n"
+    assert run(errno.EPERM, code, calls) == "50\n"
+
+
+def test_our_own_voices_are_there_to_be_found_first():
+    from zerosys import _numa
+
+    library = ctypes.CDLL(_numa.__file__)
+    assert library.numa_warn and library.numa_error
