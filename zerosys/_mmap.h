@@ -123,6 +123,20 @@ static inline ssize_t zs_mincore(size_t at, size_t length, unsigned char *reside
     return zs_or_errno(mincore((void *)at, length, residency));
 }
 
+/* Put the holes of a file over addresses that are ours: zeros that no limit counts before they
+ * are written, unlike private memory under RLIMIT_DATA or vm.overcommit_memory=2. */
+static inline ssize_t zs_map_holes(size_t at, size_t length)
+{
+    ssize_t fd = zs_memfd_create("zerosys-closed", MFD_CLOEXEC), rc;
+    if (fd < 0)
+        return fd;
+    rc = zs_or_errno(ftruncate((int)fd, (off_t)length));
+    if (rc == 0)
+        rc = zs_mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, 0);
+    close((int)fd);
+    return rc;
+}
+
 static inline ssize_t zs_ftruncate(int fd, off_t size) { return zs_or_errno(ftruncate(fd, size)); }
 
 /* What a mapping of fd is rounded to: the page of its hugetlbfs, else the base page. */

@@ -87,12 +87,14 @@ cdef class Mapping:
     cdef uint64_t device, inode
     cdef off_t start  # of the file's part
     cdef Py_ssize_t leases
-    cdef bint mirrored, is_closed, is_closing
+    cdef bint mirrored, is_closed, is_closing, changing
     cdef object asked_object, __weakref__
 
     cdef int check(self) except -1
     cdef int cut(self, object offset, object length, size_t *at, size_t *n) except -1
     cdef int idle(self, str what) except -1
+    cdef int change(self) except -1
+    cdef int changed(self) except -1
     cdef int drop(self) except -1
     cdef int leave(self) except -1
     cdef int reach(self, int file) except -1
@@ -107,3 +109,5 @@ cdef class Mapping:
 cdef class Lease:
     cdef Mapping owner
     cdef Py_ssize_t length
+
+    cdef int own(self, size_t at, size_t n) except -1

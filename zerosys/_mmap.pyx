@@ -204,6 +204,8 @@ cdef class Mapping:
     cdef int check(self) except -1:
         if self.is_closed or self.is_closing:
             raise ValueError(f"this {type(self).__name__} is closed")
+        if self.changing:
+            raise BufferError(f"another thread is changing this {type(self).__name__}: wait for it")
         return 0
 
     cdef int idle(self, str what) except -1:
@@ -229,14 +231,14 @@ cdef class Mapping:
     # -- lending ---------------------------------------------------------------------------
 
     def __getbuffer__(self, Py_buffer *view, int wish):
-        self.check()
+        cdef Lease lease = Lease.__new__(Lease)
         cdef bint readonly = not self.prot & PROT_WRITE
+        self.check()
         if not self.prot & PROT_READ:
             raise BufferError(f"the mapping cannot be read: protection is {self.prot:#x}")
         if wish & PyBUF_WRITABLE and readonly:
             raise BufferError("the mapping is read-only")
-        cdef Lease lease = Lease.__new__(Lease)
-        lease.length = len(self)
+        lease.length = self.span if self.mirrored else self.asked  # a subclass may count other things
         lease.owner = self
         self.leases += 1
         view.obj = lease
@@ -393,10 +395,23 @@ cdef class Mapping:
         self.check()
         if self.prot & ~wish:
             self.idle("protect")
-        with nogil:
-            rc = c_mprotect(self.range.at, self.span, wish)
-        interrupted(rc, "mprotect")
-        self.prot = wish
+        self.change()
+        try:
+            with nogil:
+                rc = c_mprotect(self.range.at, self.span, wish)
+            interrupted(rc, "mprotect")
+            self.prot = wish
+        finally:
+            self.changed()
+
+    cdef int change(self) except -1:
+        """Lend to nobody and work for nobody else until changed(): the GIL will be released."""
+        self.changing = True
+        self.leases += 1
+
+    cdef int changed(self) except -1:
+        self.changing = False
+        return self.leave()
 
     def populate(self, *, write=True, threads=1, cpus=None, offset=0, length=None):
         """Make the pages exist, so that no later touch of them can fail.
@@ -431,6 +446,7 @@ cdef class Mapping:
         file, ValueError for a mirror or another file. See mremap(2), ftruncate(2).
         """
         cdef Py_ssize_t wish = as_count(size, "size")
+        cdef int file = -1 if fd is None else PyObject_AsFileDescriptor(fd)
         self.check()
         self.idle("resize")
         if self.mirrored or self.bits & MAP_ANONYMOUS and self.bits & MAP_SHARED:
@@ -439,10 +455,14 @@ cdef class Mapping:
             raise ValueError(f"size must be 1 to {1 << 62}, not {wish}")
         if (fd is None) != bool(self.bits & MAP_ANONYMOUS):
             raise ValueError("fd must be the mapped file" if fd is None else "anonymous memory has no file")
-        if fd is None:
-            self.resize_anonymous(wish)
-        else:
-            self.resize_file(wish, PyObject_AsFileDescriptor(fd))
+        self.change()
+        try:
+            if fd is None:
+                self.resize_anonymous(wish)
+            else:
+                self.resize_file(wish, file)
+        finally:
+            self.changed()
 
     cdef int resize_anonymous(self, Py_ssize_t wish) except -1:
         cdef size_t span = rounded(wish, self.page), kept = min(span, <size_t>self.span)
@@ -528,6 +548,14 @@ cdef class Lease:
         """The Mapping that lent the memory."""
         return self.owner
 
+    cdef int own(self, size_t at, size_t n) except -1:
+        """Refuse bytes that the mapping of this lease does not have."""
+        if self.owner is None:
+            raise ValueError("a Lease is made by taking a view of a Mapping")
+        if at < self.owner.range.at or n > <size_t>self.length or at - self.owner.range.at > self.length - n:
+            raise ValueError(f"{n} bytes at {at:#x} are no part of {self.owner!r}")
+        return 0
+
     def check_gift(self, address, length):
         """Refuse to give *length* bytes at *address* away, unless they are wholly ours to give.
 
@@ -535,6 +563,7 @@ cdef class Lease:
         views. See vmsplice(2), SPLICE_F_GIFT.
         """
         cdef size_t at = as_count(address, "address"), n = as_count(length, "length")
+        self.own(at, n)
         if self.owner.bits & MAP_SHARED or not self.owner.bits & MAP_ANONYMOUS:
             raise ValueError("only private anonymous memory can be given away: a peer could write to shared "
                              "pages after the gift; vmsplice() without GIFT, or write()")
@@ -545,7 +574,8 @@ cdef class Lease:
 
     def gifted(self, address, length):
         """Put fresh zero pages where *length* bytes at *address* were given away."""
-        cdef size_t at = as_count(address, "address")
-        cdef size_t n = rounded(as_count(length, "length"), self.owner.page)
+        cdef size_t at = as_count(address, "address"), n = as_count(length, "length")
+        self.own(at, n)
+        n = rounded(n, self.owner.page)
         if c_madvise(at, n, MADV_DONTNEED_LOCKED) < 0:  # before Linux 5.18
             interrupted(c_madvise(at, n, MADV_DONTNEED), "madvise(MADV_DONTNEED)")

@@ -17,6 +17,7 @@ cdef extern from "_mmap.h" nogil:
         MAP_HUGE_MASK
 
     ssize_t c_mmap "zs_mmap"(size_t at, size_t length, int protection, int flags, int fd, off_t offset)
+    ssize_t c_map_holes "zs_map_holes"(size_t at, size_t length)
     ssize_t c_munmap "zs_munmap"(size_t at, size_t length)
     ssize_t c_page_of "zs_page_of"(int fd)
 

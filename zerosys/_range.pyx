@@ -1,7 +1,7 @@
 """Addresses of our own, and the arithmetic of pages."""
 
 cimport cython
-from libc.errno cimport EINVAL
+from libc.errno cimport EINVAL, ENOMEM
 from posix.unistd cimport _SC_PAGESIZE, sysconf
 
 from zerosys._args cimport as_count
@@ -42,8 +42,11 @@ cdef size_t rounded(size_t n, size_t page) noexcept:
 
 cdef int empty(Range room, size_t begin) except -1:
     """Free the pages in *room* from byte *begin* on; keep the addresses, filled with memory of no cost."""
-    interrupted(c_mmap(room.at + begin, room.length - begin, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0), "mmap")
+    cdef ssize_t at = c_mmap(room.at + begin, room.length - begin, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
+    if at == -ENOMEM:
+        at = c_map_holes(room.at + begin, room.length - begin)
+    interrupted(at, "mmap")
     return 0
 
 
