@@ -309,3 +309,22 @@ def test_a_running_transfer_is_not_run_or_closed_by_another_thread():
         assert running.result() == 4
     os.close(reader)
     os.close(writer)
+
+
+def test_a_relay_both_ways_keeps_its_timeout_when_one_way_has_ended():
+    near, left = tcp_pair()
+    right, far = tcp_pair()
+    with near, left, right, far, Transfer(left, right) as there, Transfer(right, left) as back:
+        first = Background(there.run)
+        while not non_blocking(right.fileno()):
+            pass
+        second = Background(back.run, 1)
+        while not non_blocking(left.fileno()):
+            pass
+        near.shutdown(socket.SHUT_WR)
+        assert first.result() == 0
+        assert not non_blocking(right.fileno())  # the flag that the second saw when it began
+        far.send(b"x")
+        with pytest.raises(TimeoutError, match="the source had nothing more"):
+            second.result()
+        assert back.delivered == 1

@@ -183,3 +183,28 @@ def test_two_transfers_at_once_do_not_mix():
         assert os.read(far, 30_000) == bytes([number]) * 30_000
         for fd in (source, feed, far, sink):
             os.close(fd)
+
+
+def test_an_offset_that_a_sink_in_append_mode_would_ignore_is_refused(tmp_path):
+    file = tmp_path / "log"
+    file.write_bytes(b"hello")
+    fd = os.open(file, os.O_WRONLY | os.O_APPEND)
+    with pytest.raises(ValueError, match="O_APPEND"):
+        Transfer(b"XX", fd, offset_dst=0)
+    with Transfer(b"XX", fd) as transfer:
+        assert transfer.run() == 2
+    os.close(fd)
+    assert file.read_bytes() == b"helloXX"
+
+
+def test_a_count_may_be_any_integer(tmp_path):
+    class Three:
+        def __index__(self):
+            return 3
+
+    into = bytearray(5)
+    with Transfer(b"abcdef", into, Three()) as transfer:
+        assert transfer.run() == 3
+    assert into == b"abc\0\0"
+    with pytest.raises(ValueError, match="count is 3, but src has 2 bytes"):
+        Transfer(b"ab", into, Three())

@@ -8,6 +8,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AsDouble
 from libc.errno cimport EINTR, ETIMEDOUT
 from libc.string cimport memset
+from posix.fcntl cimport F_GETFL, O_APPEND, fcntl
 from posix.stat cimport fstat, struct_stat
 from posix.time cimport CLOCK_MONOTONIC
 
@@ -123,11 +124,14 @@ cdef class Transfer:
         cdef ssize_t rc = c_end_open(it, as_fd(thing), at)
         if rc < 0:
             fail(rc, "fstat", f"{name} is not an open descriptor")
+        if at >= 0 and it is &self.t.dst and fcntl(it.fd, F_GETFL) & O_APPEND:
+            raise ValueError("offset_dst has no effect where dst is open with O_APPEND, which writes at the "
+                             "end: pass None, or reopen it without")
         return 0
 
     cdef int fit(self, Py_ssize_t length, object count, str name) except -1:
-        if count is not None and count > length:
-            raise ValueError(f"count is {count}, but {name} has {length} bytes: pass a longer "
+        if count is not None and self.t.left > <size_t>length:
+            raise ValueError(f"count is {self.t.left}, but {name} has {length} bytes: pass a longer "
                              "buffer or a smaller count")
         self.t.left = min(self.t.left, <size_t>length)
         return 0

@@ -69,10 +69,11 @@ static inline int zs_ready(int fd, short events)
     return poll(&one, 1, 0) != 0;
 }
 
-/* Whether a plain call on this end could sleep although something else is ready. */
+/* Whether a plain call on this end could sleep although something else is ready. Of a socket its
+ * O_NONBLOCK says nothing: another transfer, whose sink it is, may take that away at any time. */
 static inline int zs_would_sleep(const struct zs_end *end, short events)
 {
-    if (end->kind != ZS_OTHER && !(end->kind == ZS_SOCKET && end->blocking))
+    if (end->kind != ZS_OTHER && end->kind != ZS_SOCKET)
         return 0;
     return !zs_ready(end->fd, events);
 }
