@@ -16,6 +16,7 @@ LAYERS = [
         """
         _result _args
         _splice
+        _descriptor _rights
         _memfd _range _populate _mmap _loan
         _numa
         _transfer
@@ -43,6 +44,7 @@ GROUND = {"_result", "_args"}
 TAKES = {
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
+    "_rights": {"_descriptor"},
 }
 
 _FROM = re.compile(r"^\s*from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n#]*)", re.MULTILINE)

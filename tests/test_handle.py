@@ -165,6 +165,28 @@ def test_a_silent_peer_is_a_timeout_whatever_the_socket_s_own(pair):
         handle.recv(pair[1], timeout=0)
 
 
+@pytest.mark.parametrize("own", [0.01, 3600])
+def test_a_timeout_of_the_socket_s_own_neither_shortens_nor_lengthens_ours(pair, own):
+    for sock in pair:
+        sock.settimeout(own)
+    with pytest.raises(TimeoutError, match="the other side did nothing"):
+        handle.recv(pair[1], timeout=0.05)
+    with nothing_left(), made() as sent:
+        handle.send(pair[0], sent)
+        handle.recv(pair[1], timeout=1e9).close()
+
+
+def test_a_timeout_past_what_poll_takes_is_waited_for_in_parts():
+    a, b = socket.socketpair()
+    thread = threading.Thread(target=lambda: handle.send(a, sent))
+    with made() as sent:
+        thread.start()
+        handle.recv(b, timeout=1e9).close()
+        thread.join()
+    a.close()
+    b.close()
+
+
 def test_a_peer_that_takes_nothing_is_a_timeout_and_the_handle_stays():
     a, b = socket.socketpair()
     a.setblocking(False)

@@ -241,7 +241,7 @@ def test_what_is_no_memory_is_refused(tmp_path):
     with nothing_left():
         strange = [
             (r, ValueError), (empty, ValueError), (1 << 20, OSError), ("no such name", FileNotFoundError),
-            (-1, OSError), (None, AttributeError),
+            (-1, ValueError), (1 << 40, ValueError), (None, TypeError),
         ]  # fmt: skip
         for thing, error in strange:
             with pytest.raises(error):

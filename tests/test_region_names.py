@@ -379,3 +379,17 @@ with nothing_left():
         env={**os.environ, "PYTHONPATH": f"{os.path.dirname(tests)}:{tests}"},
     )  # fmt: skip
     assert (done.stdout, done.stderr) == (f"{errno.EACCES}\n", "") and not there("refused")
+
+
+def test_an_interrupt_right_after_the_name_appeared_takes_it_away(monkeypatch, name):
+    real = names.publish
+
+    def interrupted(*arguments, **words):
+        real(*arguments, **words)
+        assert os.path.exists(f"{SHM}/{name}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(names, "publish", interrupted)
+    with nothing_left(), pytest.raises(KeyboardInterrupt):
+        SharedRegion.create(4096, name=name)
+    assert not os.path.exists(f"{SHM}/{name}")

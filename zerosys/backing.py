@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack
 from fcntl import F_GETFL, fcntl
 from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
+from zerosys._descriptor import Descriptor, own
 from zerosys._memfd import (
     F_SEAL_FUTURE_WRITE,
     F_SEAL_GROW,
@@ -89,29 +89,30 @@ def granule(pages: str) -> int:
     return huge or BASE_PAGE
 
 
-def open_backing(size: int, pages: str, mode: int, path: str | None = None) -> tuple[int, str, bool]:
-    """A new file of *size* bytes: its descriptor (the caller's), source, whether sealed.
+def open_backing(size: int, pages: str, mode: int, path: str | None = None) -> tuple[Descriptor, str, bool]:
+    """A new file of *size* bytes: its descriptor, its source, whether it is sealed.
 
     With *path* it can be given that name later, and so cannot be sealed.
     """
     huge = HUGE_PAGES.get(pages, 0)
-    with ExitStack() as undo:
-        if path:
-            source, fd = "hugetlbfs" if huge else "tmpfs", open_unnamed(os.path.dirname(path))
-        else:
-            source, fd = _open(huge)
-        undo.callback(os.close, fd)
-        os.fchmod(fd, mode)
-        os.ftruncate(fd, size)
+    if path:
+        source, fd = "hugetlbfs" if huge else "tmpfs", open_unnamed(os.path.dirname(path))
+    else:
+        source, fd = _open(huge)
+    try:
+        os.fchmod(fd.fileno(), mode)
+        os.ftruncate(fd.fileno(), size)
         if source == "memfd":
             add_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW)
-        undo.pop_all()
+    except BaseException:
+        fd.close()
+        raise
     return fd, source, source == "memfd"
 
 
-def _open(huge: int) -> tuple[str, int]:
+def _open(huge: int) -> tuple[str, Descriptor]:
     try:
-        return "memfd", memfd_create("zerosys", huge_page=huge)
+        return "memfd", own(memfd_create, "zerosys", huge_page=huge)
     except OSError as refusal:
         if refusal.errno != errno.ENOSYS:
             raise

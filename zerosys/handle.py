@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import array
 import json
 import math
-import os
 import select
 import socket
 import struct
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import reduction
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from zerosys._descriptor import Descriptor, own
+from zerosys._rights import receive_fds, send_fd
+
 _HEAD = struct.Struct("!8sII")  # magic, version, bytes of JSON that follow
 _MAGIC = b"zerosys\0"
 _VERSION = 1
 _LONGEST = 16 << 10
-# SCM_MAX_FD: whatever a stranger sends fits, and so can be closed.
-_MOST_FDS = 253
-_FD = struct.Struct("i")
 _LARGEST = 1 << 62
 
 
@@ -76,27 +73,25 @@ class RegionHandle:
     and leaves it open. close() it, or use it in a ``with``.
     """
 
-    def __init__(self, fd: int, particulars: Particulars) -> None:
+    def __init__(self, fd: int | Descriptor, particulars: Particulars) -> None:
         """Take over *fd*: it is closed with the handle."""
-        self._fd = fd
+        self._fd = fd if isinstance(fd, Descriptor) else Descriptor(fd)
         self.particulars = particulars
 
     def fileno(self) -> int:
         """The descriptor, still the handle's. Raises ValueError once closed."""
-        if self._fd < 0:
+        if self.closed:
             raise ValueError("this RegionHandle is closed")
-        return self._fd
+        return self._fd.fileno()
 
     @property
     def closed(self) -> bool:
         """Whether the descriptor was given back."""
-        return self._fd < 0
+        return self._fd.closed
 
     def close(self) -> None:
         """Give the descriptor back; attached regions keep their own. Twice is fine."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._fd.close()
 
     def __enter__(self) -> Self:
         self.fileno()
@@ -107,12 +102,8 @@ class RegionHandle:
     ) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
-            self.close()
-
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"descriptor {self._fd}"
+        state = "closed" if self.closed else f"descriptor {self.fileno()}"
         return f"<RegionHandle of {self.particulars.size} bytes, {state}>"
 
     def __reduce__(self) -> NoReturn:
@@ -139,7 +130,7 @@ def carry(fd: int, particulars: Particulars) -> tuple[Any, bytes]:
 
 def arrive(carried: Any, particulars: bytes) -> RegionHandle:
     """The receiving side's handle of what carry() sent."""
-    return RegionHandle(carried.detach(), Particulars.from_json(particulars))
+    return RegionHandle(own(carried.detach), Particulars.from_json(particulars))
 
 
 def _reduce(handle: RegionHandle) -> tuple[Any, ...]:
@@ -158,15 +149,15 @@ def send(sock: socket.socket, handle: RegionHandle, *, timeout: float | None = N
     """
     body = handle.particulars.to_json()
     data = memoryview(_HEAD.pack(_MAGIC, _VERSION, len(body)) + body)
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [handle.fileno()]))]
+    passed: RegionHandle | None = handle
     deadline = _deadline(timeout)
     while data:
         try:
-            sent = sock.sendmsg([data], rights, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            sent = send_fd(sock, data, passed)
         except BlockingIOError:
             _wait(sock, select.POLLOUT, deadline, "send")
             continue
-        data, rights = data[sent:], []
+        data, passed = data[sent:], None
 
 
 def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
@@ -177,9 +168,8 @@ def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
     every descriptor that came is closed then. See unix(7), SCM_RIGHTS.
     """
     deadline = _deadline(timeout)
-    with ExitStack() as undo:
-        fds: list[int] = []
-        undo.callback(_close_all, fds)
+    fds: list[Descriptor] = []
+    try:
         if sock.type == socket.SOCK_STREAM:
             head = _exactly(sock, _HEAD.size, fds, deadline)
             body = _exactly(sock, _body_size(head), fds, deadline)
@@ -190,9 +180,11 @@ def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
                 raise ValueError(f"a handle's message says {_body_size(head)} bytes and has {len(body)}")
         if len(fds) != 1:
             raise ValueError(f"a handle comes with 1 descriptor, not {len(fds)}; what came was closed")
-        handle = RegionHandle(fds[0], Particulars.from_json(body))
-        undo.pop_all()
-    return handle
+        return RegionHandle(fds[0], Particulars.from_json(body))
+    except BaseException:
+        for fd in fds:  # at once: the error's traceback would keep them
+            fd.close()
+        raise
 
 
 def _body_size(head: bytes) -> int:
@@ -210,27 +202,22 @@ def _body_size(head: bytes) -> int:
     return int(length)
 
 
-def _exactly(sock: socket.socket, count: int, fds: list[int], deadline: float) -> bytes:
+def _exactly(sock: socket.socket, count: int, fds: list[Descriptor], deadline: float) -> bytes:
     data = b""
     while len(data) < count:
         data += _some(sock, count - len(data), fds, deadline)
     return data
 
 
-def _some(sock: socket.socket, count: int, fds: list[int], deadline: float) -> bytes:
+def _some(sock: socket.socket, count: int, fds: list[Descriptor], deadline: float) -> bytes:
     """Up to *count* bytes; the descriptors that come with them go into *fds* at once."""
     while True:
         try:
-            data, ancillary, flags, _ = sock.recvmsg(
-                count, socket.CMSG_SPACE(_MOST_FDS * _FD.size), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-            )
+            data, came, flags = receive_fds(sock, count)
         except BlockingIOError:
             _wait(sock, select.POLLIN, deadline, "recv")
             continue
-        for level, kind, payload in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                whole = len(payload) - len(payload) % _FD.size
-                fds.extend(fd for (fd,) in _FD.iter_unpack(payload[:whole]))
+        fds += came
         if flags & socket.MSG_CTRUNC:
             raise OSError("recvmsg: more descriptors came than fit, or than RLIMIT_NOFILE allows (ulimit -n)")
         if flags & socket.MSG_TRUNC:
@@ -240,11 +227,6 @@ def _some(sock: socket.socket, count: int, fds: list[int], deadline: float) -> b
         return data
 
 
-def _close_all(fds: list[int]) -> None:
-    for fd in fds:
-        os.close(fd)
-
-
 def _deadline(timeout: float | None) -> float:
     return math.inf if timeout is None else time.monotonic() + timeout
 
@@ -252,6 +234,7 @@ def _deadline(timeout: float | None) -> float:
 def _wait(sock: socket.socket, event: int, deadline: float, call: str) -> None:
     poll = select.poll()
     poll.register(sock, event)
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(None if math.isinf(left) else max(1, math.ceil(left * 1000))):
+    # A day at most: poll() takes no more than 24 of them, and the caller asks again.
+    left = min(deadline - time.monotonic(), 86400)
+    if left <= 0 or (not poll.poll(max(1, math.ceil(left * 1000))) and left < 86400):
         raise TimeoutError(f"handle.{call}: the other side did nothing until the timeout")

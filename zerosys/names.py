@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from zerosys._descriptor import Descriptor, own
 from zerosys._splice import AT_SYMLINK_FOLLOW, linkat
 from zerosys.errors import NotReady, Unsupported
 from zerosys.sizes import show_size
@@ -71,29 +72,29 @@ def folders() -> list[str]:
     return [SHM, *(folder for folder, _ in huge_mounts())]
 
 
-def open_unnamed(folder: str) -> int:
-    """A new file in *folder* that has no name yet; the descriptor is the caller's."""
-    return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+def open_unnamed(folder: str) -> Descriptor:
+    """A new file in *folder* that has no name yet."""
+    return own(os.open, folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
-def publish(fd: int, path: str, *, keep: bool) -> None:
+def publish(fd: Descriptor, path: str, *, keep: bool) -> None:
     """Give the complete file *fd* its name; the lock that tells it from an orphan comes first.
 
     Raises FileExistsError if there is something of that name, whatever it is.
     """
     fcntl.flock(fd, fcntl.LOCK_SH)
     if not keep:
-        os.fchmod(fd, stat.S_IMODE(os.fstat(fd).st_mode) | COLLECTABLE)
+        os.fchmod(fd.fileno(), stat.S_IMODE(os.fstat(fd.fileno()).st_mode) | COLLECTABLE)
     try:
-        linkat(f"/proc/self/fd/{fd}", path, flags=AT_SYMLINK_FOLLOW)
+        linkat(f"/proc/self/fd/{fd.fileno()}", path, flags=AT_SYMLINK_FOLLOW)
     except FileExistsError as refusal:
         raise FileExistsError(
             errno.EEXIST, f"{refusal.strerror}; attach to it, unlink it, or take another name", path
         ) from None
 
 
-def join(name: str, *, read_only: bool, timeout: float) -> tuple[int, str]:
-    """Open the memory called *name* and lock it as in use; the descriptor is the caller's.
+def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str]:
+    """Open the memory called *name* and lock it as in use.
 
     Waits up to *timeout* seconds for a name that is not there and a file that has no size
     yet. Raises FileNotFoundError or NotReady at the deadline, and leaves what it found alone.
@@ -105,17 +106,17 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[int, str]:
         for folder in folders():
             path = f"{folder}/{name}"
             try:
-                fd = os.open(path, flags)
+                fd = own(os.open, path, flags)
             except FileNotFoundError:
                 continue
             try:
                 ready = _hold(fd, path, late)
             except BaseException:
-                os.close(fd)
+                fd.close()
                 raise
             if ready:
                 return fd, path
-            os.close(fd)
+            fd.close()
             break
         else:
             if late:
@@ -123,9 +124,9 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[int, str]:
         time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
 
 
-def _hold(fd: int, path: str, late: bool) -> bool:
+def _hold(fd: Descriptor, path: str, late: bool) -> bool:
     """Whether *fd* has bytes, a name, and now our shared lock."""
-    about = os.fstat(fd)
+    about = os.fstat(fd.fileno())
     if not stat.S_ISREG(about.st_mode):
         raise ValueError(f"{path} is no shared memory: it is not a regular file")
     if not about.st_size:
@@ -139,7 +140,7 @@ def _hold(fd: int, path: str, late: bool) -> bool:
         if late:
             raise NotReady(f"{path} is locked by somebody who may be removing it") from None
         return False
-    return os.fstat(fd).st_nlink > 0
+    return os.fstat(fd.fileno()).st_nlink > 0
 
 
 def means(path: str, device: int, inode: int) -> bool:
@@ -163,11 +164,11 @@ def collect(path: str) -> bool:
 
 def _if_orphaned(path: str, *, remove: bool) -> bool:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = own(os.open, path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False  # gone, not ours to read, or no file
     try:
-        about = os.fstat(fd)
+        about = os.fstat(fd.fileno())
         if not stat.S_ISREG(about.st_mode) or not about.st_mode & COLLECTABLE:
             return False
         try:
@@ -180,4 +181,4 @@ def _if_orphaned(path: str, *, remove: bool) -> bool:
             os.unlink(path)
         return True
     finally:
-        os.close(fd)
+        fd.close()

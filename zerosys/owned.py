@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import NoReturn, Protocol, SupportsIndex
 
 from zerosys import locking, names
+from zerosys._descriptor import Descriptor
 from zerosys._mmap import MADV_DONTFORK, MADV_GUARD_INSTALL, MADV_HWPOISON, MADV_REMOVE, PROT_WRITE, Mapping
 
 _FATAL = {
@@ -25,16 +26,16 @@ class HasFileno(Protocol):
 class OwnedMapping(Mapping):
     """Owns a mapping of shared memory, its descriptor, and perhaps a name."""
 
-    _fd: int = -1
+    _fd: Descriptor | None = None
     _path: str | None = None
     _locked: bool = False
     _lock_refusal: OSError | None = None
 
     def fileno(self) -> int:
         """The descriptor of the memory, still the region's. Raises ValueError once closed."""
-        if self._fd < 0:
+        if self._fd is None or self._fd.closed:
             raise ValueError(f"this {type(self).__name__} is closed")
-        return self._fd
+        return self._fd.fileno()
 
     @property
     def name(self) -> str | None:
@@ -119,10 +120,6 @@ class OwnedMapping(Mapping):
         super().__exit__(kind, error, trace)
         self._close_fd()
 
-    def __del__(self) -> None:
-        self._close_fd()
-
     def _close_fd(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        if self._fd:
+            self._fd.close()

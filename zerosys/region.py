@@ -12,6 +12,7 @@ from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
 
 from zerosys import backing, filling, handle, names
+from zerosys._descriptor import duplicate, own
 from zerosys._memfd import F_SEAL_FUTURE_WRITE, add_seals
 from zerosys._mmap import PROT_READ, PROT_WRITE
 from zerosys.backing import Backing
@@ -138,7 +139,7 @@ class SharedRegion(OwnedMapping):
             fd, source, sealed = backing.open_backing(
                 wish.size if pages == "base" else span, pages, wish.mode, path
             )
-            undo.callback(os.close, fd)
+            undo.callback(fd.close)
             self = cls.__new__(cls, fd, wish.size, align=step if pages == "thp" else 0)
             undo.pop_all()
             self._fd = fd
@@ -159,8 +160,9 @@ class SharedRegion(OwnedMapping):
             if wish.lock:
                 self._try_lock(must=wish.lock is True)
             if path:
-                names.publish(fd, path, keep=wish.keep)
                 self._path = path
+                undo.callback(self.unlink)
+                names.publish(fd, path, keep=wish.keep)
             undo.pop_all()
         return self
 
@@ -196,15 +198,17 @@ class SharedRegion(OwnedMapping):
         if isinstance(source, str):
             fd, path = names.join(names.checked(source), read_only=read_only, timeout=timeout)
         else:
-            fd = os.dup(source if isinstance(source, int) else source.fileno())
+            fd = duplicate(source)
         try:
-            found = backing.inspect(fd, told, read_only=read_only, unsealed=unsealed or path is not None)
+            found = backing.inspect(
+                fd.fileno(), told, read_only=read_only, unsealed=unsealed or path is not None
+            )
             align = backing.thp_size() if told and told.pages == "thp" else 0
             size = told.size if told else found.size
             protection = PROT_READ if read_only else PROT_READ | PROT_WRITE
             self = cls.__new__(cls, fd, size, protection=protection, align=align)
         except BaseException:
-            os.close(fd)
+            fd.close()
             raise
         self._fd, self._path = fd, path
         try:
@@ -258,9 +262,9 @@ class SharedRegion(OwnedMapping):
         With *read_only* it is one through which nobody can map the memory writable.
         """
         if read_only:
-            fd = os.open(f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
+            fd = own(os.open, f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC)
         else:
-            fd = os.dup(self.fileno())
+            fd = duplicate(self)
         return RegionHandle(fd, self.particulars())
 
     # -- what it is --------------------------------------------------------------------------
