@@ -26,11 +26,12 @@ LAYERS = [
         flags errors sizes refusal extent
         nodes machine affinity whereabouts policy
         limits cgroups locking
+        attached logout extant
         """,
         """
         region handle window
         backing filling proof arrays
-        names wish owned shared_memory
+        names wish owned shared_memory segments
         """,
         "ring pumps cuda",
         "doctor cli __main__",

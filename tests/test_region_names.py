@@ -309,6 +309,12 @@ def test_a_name_is_always_populated(name, words):
         SharedRegion.create(PAGE, name=name, **words)
 
 
+@pytest.mark.parametrize("mode", [-1, 0o1600, 0o4700])
+def test_a_mode_is_permissions_and_no_mark(name, mode):
+    with nothing_left(), pytest.raises(ValueError, match="mode must be permissions"):
+        SharedRegion.create(PAGE, name=name, mode=mode)
+
+
 def test_keep_is_for_names_and_populate_in_is_one_of_two():
     with pytest.raises(ValueError, match="keep=True"):
         SharedRegion.create(PAGE, keep=True)

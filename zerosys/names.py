@@ -2,8 +2,9 @@
 
 A name that zerosys gives is linked to memory that is complete, and whoever has the memory
 attached by it holds a shared lock on the file (flock), which a mapping alone keeps and death
-frees. The sticky bit marks names that may go once nobody holds that lock; files of others
-do not have it, and are never judged by a lock that their users do not know.
+frees. The sticky bit marks names that may go once nobody holds that lock, and set-group-id
+those that are to be kept (neither means anything else for a file that nobody executes); files
+of others have none, and are never judged by a lock that their users do not know.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from zerosys.sizes import show_size
 SHM = "/dev/shm"
 _LONGEST = 255  # NAME_MAX
 COLLECTABLE = stat.S_ISVTX
+KEPT = stat.S_ISGID
 _PAUSE = 0.002
+# Who looks whether a name is an orphan has its lock for a moment, however early an attacher's deadline.
+_GRACE = 0.1
 
 
 def checked(name: str) -> str:
@@ -72,6 +76,17 @@ def folders() -> list[str]:
     return [SHM, *(folder for folder, _ in huge_mounts())]
 
 
+def find(name: str) -> str:
+    """The path that *name* has now: that of the memory to which attach() would attach."""
+    for folder in folders():
+        path = f"{folder}/{checked(name)}"
+        if os.path.lexists(path):
+            return path
+    raise FileNotFoundError(
+        errno.ENOENT, "there is no shared memory of this name; zerosys region ls lists what there is", name
+    )
+
+
 def open_unnamed(folder: str) -> Descriptor:
     """A new file in *folder* that has no name yet."""
     return own(os.open, folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -83,8 +98,7 @@ def publish(fd: Descriptor, path: str, *, keep: bool) -> None:
     Raises FileExistsError if there is something of that name, whatever it is.
     """
     fcntl.flock(fd, fcntl.LOCK_SH)
-    if not keep:
-        os.fchmod(fd.fileno(), stat.S_IMODE(os.fstat(fd.fileno()).st_mode) | COLLECTABLE)
+    os.fchmod(fd.fileno(), stat.S_IMODE(os.fstat(fd.fileno()).st_mode) | (KEPT if keep else COLLECTABLE))
     try:
         linkat(f"/proc/self/fd/{fd.fileno()}", path, flags=AT_SYMLINK_FOLLOW)
     except FileExistsError as refusal:
@@ -99,10 +113,12 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
     Waits up to *timeout* seconds for a name that is not there and a file that has no size
     yet. Raises FileNotFoundError or NotReady at the deadline, and leaves what it found alone.
     """
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
+    deadline = begun + timeout
     flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
-        late = time.monotonic() >= deadline
+        now = time.monotonic()
+        late = now >= deadline
         for folder in folders():
             path = f"{folder}/{name}"
             try:
@@ -110,7 +126,7 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
             except FileNotFoundError:
                 continue
             try:
-                ready = _hold(fd, path, late)
+                ready = _hold(fd, path, late, now >= max(deadline, begun + _GRACE))
             except BaseException:
                 fd.close()
                 raise
@@ -121,10 +137,10 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
         else:
             if late:
                 raise FileNotFoundError(errno.ENOENT, "there is no shared memory of this name", name)
-        time.sleep(min(_PAUSE, max(0.0, deadline - time.monotonic())))
+        time.sleep(_PAUSE if late else min(_PAUSE, max(0.0, deadline - time.monotonic())))
 
 
-def _hold(fd: Descriptor, path: str, late: bool) -> bool:
+def _hold(fd: Descriptor, path: str, late: bool, too_late: bool) -> bool:
     """Whether *fd* has bytes, a name, and now our shared lock."""
     about = os.fstat(fd.fileno())
     if not stat.S_ISREG(about.st_mode):
@@ -137,7 +153,7 @@ def _hold(fd: Descriptor, path: str, late: bool) -> bool:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         # A collector has it for the moment between looking and unlinking, or a stranger locks it.
-        if late:
+        if too_late:
             raise NotReady(f"{path} is locked by somebody who may be removing it") from None
         return False
     return os.fstat(fd.fileno()).st_nlink > 0
@@ -162,14 +178,20 @@ def collect(path: str) -> bool:
     return _if_orphaned(path, remove=True)
 
 
+def _collectable(mode: int) -> bool:
+    return stat.S_ISREG(mode) and bool(mode & COLLECTABLE)
+
+
 def _if_orphaned(path: str, *, remove: bool) -> bool:
     try:
+        if not _collectable(os.lstat(path).st_mode):
+            return False  # and not opened: the writer of a fifo would wake
         fd = own(os.open, path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False  # gone, not ours to read, or no file
     try:
         about = os.fstat(fd.fileno())
-        if not stat.S_ISREG(about.st_mode) or not about.st_mode & COLLECTABLE:
+        if not _collectable(about.st_mode):
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

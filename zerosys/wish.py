@@ -44,6 +44,8 @@ class Wish:
                 "others must "
                 "exist to be sure of"
             )
+        if not 0 <= self.mode <= 0o777:
+            raise ValueError(f"mode must be permissions, 0 to 0o777, not {self.mode:#o}")
         if self.keep and not self.name:
             raise ValueError("keep=True is for a name: nameless memory goes with the last who has it")
 

@@ -12,6 +12,7 @@ from importlib import import_module
 # imported when its command is asked for, since a command's start-up is felt.
 COMMANDS = {
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
+    "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
 }
 EXITS = """exit status:
   0    done; for demo: every promise held
@@ -61,6 +62,13 @@ def main(argv: list[str] | None = None) -> int:
     return _guarded(chosen.command, chosen.arguments)
 
 
+def said(failure: OSError | ValueError) -> str:
+    """*failure* as one sentence for people: without the number, the file it is about last."""
+    if not isinstance(failure, OSError) or not failure.strerror:
+        return str(failure)
+    return f"{failure.strerror}: {failure.filename}" if failure.filename else failure.strerror
+
+
 def _guarded(command: str, arguments: list[str]) -> int:
     prog = f"zerosys {command}"
     try:
@@ -77,6 +85,6 @@ def _guarded(command: str, arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     except (OSError, ValueError) as failure:
-        print(f"{prog}: {failure}", file=sys.stderr)
+        print(f"{prog}: {said(failure)}", file=sys.stderr)
         return 1
     return status
