@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zerosys import names
+from zerosys._descriptor import Descriptor, own
 from zerosys._mmap import page_size_of
 from zerosys.attached import Attached, Process, attached
 from zerosys.extant import nodes_of
@@ -143,13 +144,13 @@ def _look(path: str, seen: Attached) -> Segment | None:
         page, nodes = os.statvfs(path).f_bsize, Counter[int]()
     except OSError:
         return None
-    fd = _opened(path)
-    if fd >= 0:
+    file = _opened(path)
+    if file:
         try:
-            about, page = os.fstat(fd), page_size_of(fd)
-            nodes = nodes_of(fd, about, page)
+            about, page = os.fstat(file.fileno()), page_size_of(file)
+            nodes = nodes_of(file.fileno(), about, page)
         finally:
-            os.close(fd)
+            file.close()
     exist = -(-about.st_blocks * 512 // page)
     return Segment(
         os.path.basename(path),
@@ -160,22 +161,22 @@ def _look(path: str, seen: Attached) -> Segment | None:
         max(0, exist - nodes.total()),
         about.st_uid,
         stat.S_IMODE(about.st_mode),
-        _state(path, about.st_mode, fd >= 0),
+        _state(path, about.st_mode, file is not None),
         seen.to(about.st_dev, about.st_ino),
         seen.unread,
         when,
     )
 
 
-def _opened(path: str) -> int:
-    """A descriptor of *path* to be read, or -1; the time of last access stays where that is allowed."""
+def _opened(path: str) -> Descriptor | None:
+    """*path*, to be read, if that may be; its time of last access stays where that is allowed."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     for also in (os.O_NOATIME, 0):  # for the owner alone
         try:
-            return os.open(path, flags | also)
+            return own(os.open, path, flags | also)
         except OSError:
             pass
-    return -1
+    return None
 
 
 def _state(path: str, mode: int, readable: bool) -> str:
