@@ -38,6 +38,7 @@
 #define NODES_MAX 1024
 #define ZS_MAXNODE (NODES_MAX + 1)
 #define ZS_WORD_BITS (8 * sizeof(unsigned long))
+#define ZS_CPUS_MAX 8192 /* the most CPUs a kernel can be built for */
 
 struct zs_node_mask {
     unsigned long word[NODES_MAX / (8 * sizeof(unsigned long))];
@@ -205,16 +206,6 @@ static inline int zs_available(void)
     return numa_available() >= 0 && rc != -EPERM && rc != -ENOSYS;
 }
 
-/* A set of nodes in libnuma's type, over our own memory: its allocator ends the process. */
-static inline ssize_t zs_run_on_node_mask(struct zs_node_mask *nodes)
-{
-    struct bitmask set = { .size = NODES_MAX, .maskp = nodes->word };
-    /* _all: the plain one drops nodes without memory, which may well have CPUs. */
-    return zs_or_errno(numa_run_on_node_mask_all(&set));
-}
-
-static inline ssize_t zs_run_on_node(int node) { return zs_or_errno(numa_run_on_node(node)); }
-
 static inline int zs_node_exists(int node)
 {
     return node >= 0 && node <= numa_max_node() && numa_bitmask_isbitset(numa_nodes_ptr, node);
@@ -224,9 +215,9 @@ static inline int zs_node_exists(int node)
  * is not there warns on stderr. */
 static inline ssize_t zs_node_of_cpu(int cpu)
 {
-    unsigned long words[8192 / ZS_WORD_BITS];
-    struct bitmask cpus = { .size = 8192, .maskp = words };
-    if (cpu < 0 || cpu >= 8192)
+    unsigned long words[ZS_CPUS_MAX / ZS_WORD_BITS];
+    struct bitmask cpus = { .size = ZS_CPUS_MAX, .maskp = words };
+    if (cpu < 0 || cpu >= ZS_CPUS_MAX)
         return -EINVAL;
     for (int node = 0; node <= numa_max_node(); node++) {
         if (!zs_node_exists(node))
@@ -236,6 +227,23 @@ static inline ssize_t zs_node_of_cpu(int cpu)
             return node;
     }
     return -EINVAL;
+}
+
+/* Not numa_run_on_node and its mask form: when sched_setaffinity is refused these print, or end
+ * the process. libnuma tells the CPUs of each node, and the call is ours. */
+static inline ssize_t zs_run_on_node_mask(const struct zs_node_mask *nodes)
+{
+    unsigned long words[ZS_CPUS_MAX / ZS_WORD_BITS], all[ZS_CPUS_MAX / ZS_WORD_BITS] = {0};
+    struct bitmask cpus = { .size = ZS_CPUS_MAX, .maskp = words };
+    for (int node = 0; node <= numa_max_node(); node++) {
+        if (!zs_mask_has(nodes, node) || !zs_node_exists(node))
+            continue;
+        memset(words, 0, sizeof words);
+        if (numa_node_to_cpus(node, &cpus) == 0)
+            for (size_t i = 0; i < ZS_CPUS_MAX / ZS_WORD_BITS; i++)
+                all[i] |= words[i];
+    }
+    return zs_or_errno(sched_setaffinity(0, sizeof all, (cpu_set_t *)all));
 }
 
 #endif

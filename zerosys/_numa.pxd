@@ -49,8 +49,7 @@ cdef extern from "_numa.h" nogil:
 
     # libnuma's; only where c_available() and c_node_exists(node).
     bint c_available "zs_available"()
-    ssize_t c_run_on_node_mask "zs_run_on_node_mask"(node_mask *nodes)
-    ssize_t c_run_on_node "zs_run_on_node"(int node)
+    ssize_t c_run_on_node_mask "zs_run_on_node_mask"(const node_mask *nodes)
     ssize_t c_node_of_cpu "zs_node_of_cpu"(int cpu)
     bint c_node_exists "zs_node_exists"(int node)
     int numa_max_node()

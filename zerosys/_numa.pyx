@@ -387,7 +387,7 @@ def run_on_node_mask(nodes):
     """Let the calling thread run only on the CPUs of *nodes*, with memory or without.
 
     Nodes without CPUs add none. Raises OSError(EINVAL) where no usable CPU is left, and
-    ValueError for a node that does not exist. See numa(3).
+    ValueError for a node that does not exist. See numa(3), sched_setaffinity(2).
     """
     cdef node_mask mask
     cdef list known = [as_known_node(node, "numa_run_on_node_mask") for node in nodes]
@@ -397,19 +397,15 @@ def run_on_node_mask(nodes):
     rc = c_run_on_node_mask(&mask)
     if rc == -EINVAL:
         fail(rc, "sched_setaffinity", f"no CPU of nodes {known} is online and allowed to this thread")
-    interrupted(rc, "numa_run_on_node_mask")
+    interrupted(rc, "sched_setaffinity")
 
 
 def run_on_node(node):
     """Let the calling thread run only on the CPUs of *node*; raises as run_on_node_mask().
 
-    See numa(3).
+    See numa(3), sched_setaffinity(2).
     """
-    cdef int value = as_known_node(node, "numa_run_on_node")
-    cdef ssize_t rc = c_run_on_node(value)
-    if rc == -EINVAL:
-        fail(rc, "sched_setaffinity", f"no CPU of node {value} is online and allowed to this thread")
-    interrupted(rc, "numa_run_on_node")
+    run_on_node_mask((node,))
 
 
 def node_of_cpu(cpu):
