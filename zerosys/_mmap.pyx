@@ -4,7 +4,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject_AsFileDescriptor
-from libc.errno cimport ENOMEM, EPERM
+from libc.errno cimport EINTR, ENOMEM, EPERM
 from posix.stat cimport S_ISREG, fstat, struct_stat
 
 from zerosys._args cimport as_count, as_int
@@ -338,6 +338,17 @@ cdef class Mapping:
         """Do *work* slice by slice, the GIL released, looking for Ctrl-C between slices."""
         cdef size_t begin = at, end = at + n, part, step = max(SLICE, <size_t>self.page)
         cdef ssize_t rc
+        if n <= step:  # one call, nearly always: nothing to look for in between
+            self.leases += 1
+            with nogil:
+                rc = work_on(work, at, n, word)
+            self.leave()
+            if rc >= 0:
+                return 0
+            if rc != -EINTR:
+                if work == LOCK:
+                    c_munlock(at, n)
+                fail(rc, NAMES[<int>work])
         self.leases += 1
         try:
             while True:
