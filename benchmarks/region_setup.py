@@ -22,8 +22,9 @@ from zerosys import SharedRegion, _numa
 PAGE = os.sysconf("SC_PAGE_SIZE")
 HUGE = 2 << 20
 POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
-THREADS = 2
-# The C program's work item. Measured on two cores: see ITEMS in README.md.
+# As many as a region takes: two on two cores, four at most.
+THREADS = min(4, len(os.sched_getaffinity(0)))
+# The C program's work item: the longest that a region goes without looking for Ctrl-C.
 ITEM = 64 << 20
 MODES = {"base": 0, "2M": 1, "thp": 2}
 NODE = min(_numa.mems_allowed())
