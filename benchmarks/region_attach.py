@@ -19,6 +19,7 @@ from multiprocessing.shared_memory import SharedMemory
 
 from benchmarks.common import HERE, Bar, Row, main
 from zerosys import SharedRegion
+from zerosys.shared_memory import SharedMemory as OurMemory
 
 SIZE = os.sysconf("SC_PAGE_SIZE")
 MARK = b"here"
@@ -50,6 +51,12 @@ FIRST = {
     ),
     "zerosys": CLOCK.format(
         setup="from zerosys import SharedRegion", attach="SharedRegion.attach(int(sys.argv[1]))", after=""
+    ),
+    "zerosys by name": CLOCK.format(
+        setup="from zerosys import SharedRegion", attach="SharedRegion.attach(sys.argv[1])", after=""
+    ),
+    "zerosys's SharedMemory": CLOCK.format(
+        setup="from zerosys.shared_memory import SharedMemory", attach="SharedMemory(sys.argv[1])", after=""
     ),
 }
 
@@ -118,17 +125,24 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
         stack.callback(theirs.close)
         ours = stack.enter_context(SharedRegion.create(SIZE, pages="base"))
         handle = stack.enter_context(ours.handle())
-        for memory in (theirs.buf, ours):
+        named = stack.enter_context(SharedRegion.create(SIZE, name=f"zerosys-bench-{os.getpid()}"))
+        stack.callback(named.unlink)
+        name = str(named.name)
+        for memory in (theirs.buf, ours, named):
             with memoryview(memory) as view:  # type: ignore[arg-type]
                 view[:4] = MARK
         rows = [
             first("SharedMemory", theirs.name),
             first("open + fstat + mmap", f"/dev/shm/{theirs.name}"),
             first("zerosys", str(ours.fileno()), ours.fileno()),
+            first("zerosys by name", name),
+            first("zerosys's SharedMemory", name),
             later("open + fstat + mmap", lambda: by_hand(f"/dev/shm/{theirs.name}"), n),
             later("SharedMemory", lambda: SharedMemory(name=theirs.name).close, n),
             later("zerosys by descriptor", lambda: joined(SharedRegion.attach(ours)), n),
             later("zerosys by handle", lambda: joined(SharedRegion.attach(handle)), n),
+            later("zerosys by name", lambda: joined(SharedRegion.attach(name)), n),
+            later("zerosys's SharedMemory", lambda: OurMemory(name).close, n),
         ]
         yield (
             rows,
@@ -136,6 +150,7 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
                 Bar("zerosys, first", "SharedMemory, first", 0.06),
                 Bar("zerosys by descriptor, later", "open + fstat + mmap, later", 2),
                 Bar("zerosys by handle, later", "open + fstat + mmap, later", 2),
+                Bar("zerosys by name, later", "open + fstat + mmap, later", 2),
             ],
         )
 

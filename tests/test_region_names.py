@@ -260,6 +260,17 @@ def test_a_kept_lock_of_a_stranger_is_not_ready(name):
     SharedRegion.attach(name).close()
 
 
+def test_whoever_lists_orphans_never_makes_an_attach_fail(name):
+    SharedRegion.create(PAGE, name=name).close()
+    fd = os.open(f"{SHM}/{name}", os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    thread = threading.Timer(0.02, fcntl.flock, (fd, fcntl.LOCK_UN))
+    thread.start()
+    SharedRegion.attach(name).close()
+    thread.join()
+    os.close(fd)
+
+
 def test_a_collector_and_an_attacher_never_both_win(name):
     for _ in range(300):
         SharedRegion.create(PAGE, name=name).close()

@@ -34,7 +34,8 @@ _GRACE = 0.1
 def checked(name: str) -> str:
     """*name* without the one leading slash that POSIX writes. Raises ValueError for what is no name."""
     plain = name.removeprefix("/")
-    if plain in ("", ".", "..") or "/" in plain or "\0" in plain or len(os.fsencode(plain)) > _LONGEST:
+    length = len(plain) if plain.isascii() else len(os.fsencode(plain))
+    if plain in ("", ".", "..") or "/" in plain or "\0" in plain or length > _LONGEST:
         raise ValueError(f"name must be 1 to {_LONGEST} bytes without a slash inside, not {name!r}")
     return plain
 
@@ -71,9 +72,11 @@ def folder_for(huge: int) -> str:
     )
 
 
-def folders() -> list[str]:
-    """Every folder in which names are looked for."""
-    return [SHM, *(folder for folder, _ in huge_mounts())]
+def folders() -> Iterator[str]:
+    """Every folder in which names are looked for; the mounts are read only after /dev/shm."""
+    yield SHM
+    for folder, _ in huge_mounts():
+        yield folder
 
 
 def find(name: str) -> str:
@@ -107,8 +110,8 @@ def publish(fd: Descriptor, path: str, *, keep: bool) -> None:
         ) from None
 
 
-def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str]:
-    """Open the memory called *name* and lock it as in use.
+def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str, os.stat_result]:
+    """Open the memory called *name* and lock it as in use: descriptor, path, and what it is.
 
     Waits up to *timeout* seconds for a name that is not there and a file that has no size
     yet. Raises FileNotFoundError or NotReady at the deadline, and leaves what it found alone.
@@ -117,8 +120,7 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
     deadline = begun + timeout
     flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
-        now = time.monotonic()
-        late = now >= deadline
+        limit = deadline
         for folder in folders():
             path = f"{folder}/{name}"
             try:
@@ -126,37 +128,40 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
             except FileNotFoundError:
                 continue
             try:
-                ready = _hold(fd, path, late, now >= max(deadline, begun + _GRACE))
-            except BaseException:
+                about = _hold(fd, path)
+            except BaseException as refusal:
                 fd.close()
-                raise
-            if ready:
-                return fd, path
-            fd.close()
+                if isinstance(refusal, _Locked):
+                    limit = max(deadline, begun + _GRACE)
+                if not isinstance(refusal, NotReady) or time.monotonic() >= limit:
+                    raise
+                break
+            if about.st_nlink:
+                return fd, path, about
+            fd.close()  # removed between opening and locking
             break
         else:
-            if late:
+            if time.monotonic() >= limit:
                 raise FileNotFoundError(errno.ENOENT, "there is no shared memory of this name", name)
-        time.sleep(_PAUSE if late else min(_PAUSE, max(0.0, deadline - time.monotonic())))
+        time.sleep(min(_PAUSE, max(0.0, limit - time.monotonic())))
 
 
-def _hold(fd: Descriptor, path: str, late: bool, too_late: bool) -> bool:
-    """Whether *fd* has bytes, a name, and now our shared lock."""
+class _Locked(NotReady):
+    """Somebody has the lock to himself; a collector, or whoever lists orphans, for a moment only."""
+
+
+def _hold(fd: Descriptor, path: str) -> os.stat_result:
+    """What *fd* is, once it has our shared lock. Raises NotReady for what may change."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _Locked(f"{path} is locked by somebody who may be removing it") from None
     about = os.fstat(fd.fileno())
     if not stat.S_ISREG(about.st_mode):
         raise ValueError(f"{path} is no shared memory: it is not a regular file")
     if not about.st_size:
-        if late:
-            raise NotReady(f"{path} has no size yet: its creator is not done, or died; nothing was changed")
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        # A collector has it for the moment between looking and unlinking, or a stranger locks it.
-        if too_late:
-            raise NotReady(f"{path} is locked by somebody who may be removing it") from None
-        return False
-    return os.fstat(fd.fileno()).st_nlink > 0
+        raise NotReady(f"{path} has no size yet: its creator is not done, or died; nothing was changed")
+    return about
 
 
 def means(path: str, device: int, inode: int) -> bool:

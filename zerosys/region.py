@@ -196,13 +196,14 @@ class SharedRegion(OwnedMapping):
         told = source.particulars if isinstance(source, RegionHandle) else None
         path: str | None = None
         if isinstance(source, str):
-            fd, path = names.join(names.checked(source), read_only=read_only, timeout=timeout)
+            fd, path, about = names.join(names.checked(source), read_only=read_only, timeout=timeout)
         else:
             fd = duplicate(source)
         try:
-            found = backing.inspect(
-                fd.fileno(), told, read_only=read_only, unsealed=unsealed or path is not None
-            )
+            if path is None:
+                found = backing.inspect(fd.fileno(), told, read_only=read_only, unsealed=unsealed)
+            else:
+                found = backing.found_by_name(about)
             align = backing.thp_size() if told and told.pages == "thp" else 0
             size = told.size if told else found.size
             protection = PROT_READ if read_only else PROT_READ | PROT_WRITE
