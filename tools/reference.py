@@ -31,7 +31,7 @@ def entry(name: str) -> str:
 
 def page() -> str:
     """The text of the reference."""
-    names = sorted(set(zerosys.__all__) - {"__version__"}, key=str.lower)
+    names = sorted(set(zerosys.__all__) - {"__version__"}, key=lambda name: (name.lower(), name))
     homes: dict[str, list[str]] = {}
     for name in names:
         homes.setdefault(getattr(zerosys, name).__module__, []).append(name)
