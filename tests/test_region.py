@@ -18,6 +18,7 @@ from seccomp import POLICY_CALLS, Refuse, refused
 
 from zerosys import _memfd, _mmap
 from zerosys.errors import PlacementError, PlacementWarning, Unsupported
+from zerosys.handle import Particulars, RegionHandle
 from zerosys.policy import Bind, Preferred
 from zerosys.region import SharedRegion
 
@@ -179,6 +180,61 @@ def test_policy_travels_with_the_handle():
     with SharedRegion.create(PAGE, node=0) as region, region.handle() as handle:
         with SharedRegion.attach(handle) as other:
             assert other.policy == Bind(0) and other.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ({"pages": "1G"}, True),
+        ({"pages": "\x1b[2J"}, True),
+        ({"source": "/etc/passwd"}, True),
+        ({"policy": {"mode": "bind", "nodes": "77"}}, True),
+        ({"policy": {"mode": "bind", "nodes": ",".join(["0-65535"] * 1700)}}, False),
+    ],
+)
+def test_what_a_forged_handle_says_is_held_against_its_descriptor(words, kept):
+    with SharedRegion.create(PAGE, node=0, pages="base") as region:
+        true = json.loads(region.particulars().to_json())
+        forged = Particulars.from_json(json.dumps(true | words).encode())
+        with nothing_left(), RegionHandle(os.dup(region.fileno()), forged) as handle:
+            if kept:
+                with SharedRegion.attach(handle) as other:
+                    assert (other.backing, other.policy) == (region.backing, Bind(0))
+            else:
+                with pytest.raises(ValueError, match="1023"):
+                    SharedRegion.attach(handle)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "says"),
+    [
+        ({"policy": 0}, TypeError, "nodes are for node="),
+        ({"policy": "bind"}, TypeError, "nodes are for node="),
+        ({"lock": 1}, ValueError, "lock must be"),
+        ({"mode": 0o755}, ValueError, "memory is not executed"),
+    ],
+)
+def test_words_that_look_right_are_not_taken_for_something_else(words, error, says):
+    with nothing_left(), pytest.raises(error, match=says):
+        SharedRegion.create(PAGE, **words)
+
+
+def test_populating_ends_where_the_kernel_asks_to_try_again_for_ever():
+    done = refused(
+        [Refuse("madvise", errno.EAGAIN)],
+        "from zerosys.region import SharedRegion\n"
+        "for size in (4096, 64 << 20):\n"
+        "    try: SharedRegion.create(size, pages='base')\n"
+        "    except BlockingIOError as error: print(error.populated)",
+    )
+    assert (done.stdout, done.stderr) == ("0\n0\n", "")
+
+
+def test_arrays_of_subarrays_and_shapes_in_arrays():
+    with SharedRegion.create(PAGE, pages="base") as region:
+        assert region.array(("f4", (2,))).shape == (PAGE // 8, 2)
+        assert region.array(("f4", (2, 3)), (4, -1)).shape == (4, PAGE // 24 // 4, 2, 3)
+        assert region.array("f4", np.array([2, 3])).shape == (2, 3)
 
 
 def test_a_read_only_attachment_cannot_write(region):

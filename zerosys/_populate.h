@@ -46,9 +46,10 @@ static inline ssize_t zs_touch(size_t at, int advice)
 static inline ssize_t zs_populate_item(struct zs_populate *job, size_t at, size_t length)
 {
     ssize_t rc;
+    int tries = 64; /* a filter may answer EAGAIN for ever, and this thread takes no signals */
     do
         rc = zs_madvise(at, length, job->advice);
-    while (rc == -EINTR || rc == -EAGAIN);
+    while ((rc == -EINTR || rc == -EAGAIN) && --tries);
     if (rc != -EINVAL)
         return rc;
     for (size_t end = at + length; at < end; at += job->page) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -25,7 +25,7 @@ def array_over(
     import numpy
 
     kind = numpy.dtype(dtype)
-    lengths = [index(shape)] if isinstance(shape, SupportsIndex) else [index(n) for n in shape]
+    lengths = [index(n) for n in shape] if isinstance(shape, Iterable) else [index(shape)]
     begin = index(offset)
     if kind.hasobject:
         raise ValueError(
@@ -52,4 +52,4 @@ def array_over(
         )
     if not count:
         return numpy.empty(lengths, kind)
-    return numpy.frombuffer(memory, kind, count, begin).reshape(lengths)
+    return numpy.frombuffer(memory, kind, count, begin).reshape([*lengths, *kind.shape])

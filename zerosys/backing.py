@@ -32,6 +32,7 @@ _POOLS = Path("/sys/kernel/mm/hugepages")
 BASE_PAGE = os.sysconf("SC_PAGESIZE")
 HUGE_PAGES = {"2M": 2 << 20, "1G": 1 << 30}
 PAGES = ("auto", "base", "thp", *HUGE_PAGES)
+SOURCES = ("memfd", "tmpfs", "hugetlbfs", "file")
 
 
 class Backing(NamedTuple):
@@ -176,7 +177,7 @@ def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: boo
     if told and told.size > about.st_size:
         raise ValueError(f"the handle says {told.size} bytes and its descriptor has {about.st_size}")
     named = seals is None or (seals & F_SEAL_SEAL and not sealed)  # a name, or one it could have had
-    source = told.source if told else "file" if named else "memfd"
+    source = told.source if told and told.source in SOURCES else "file" if named else "memfd"
     return Found(about.st_size, about.st_blocks * 512 >= about.st_size, source, sealed)
 
 

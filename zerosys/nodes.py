@@ -15,16 +15,18 @@ Spec: TypeAlias = "SupportsIndex | str | Iterable[SupportsIndex]"
 HIGHEST = 65535
 
 
-def parse_list(text: str) -> frozenset[int]:
+def parse_list(text: str, highest: int = HIGHEST) -> frozenset[int]:
     """Read ``0,2-5``, as in sysfs and on numactl's command line; nothing at all is the empty set.
 
-    Raises ValueError that names the part that is no number or range.
+    Raises ValueError that names the part that is no number up to *highest*, or range of such.
     """
     members: set[int] = set()
     for part in text.strip().split(",") if text.strip() else ():
         first, dash, last = (piece.strip() for piece in part.partition("-"))
-        if not _is_number(first) or (dash and not _is_number(last)):
-            raise ValueError(f"{part.strip()!r} in {text!r} is neither a number nor a range such as 2-5")
+        if not _is_number(first, highest) or (dash and not _is_number(last, highest)):
+            raise ValueError(
+                f"{part.strip()[:80]!r} in {text[:80]!r} is neither a number up to {highest} "
+                "nor a range such as 2-5")
         low, high = int(first), int(last if dash else first)
         if high < low:
             raise ValueError(f"{part.strip()!r} in {text!r} runs backwards: write {high}-{low}")
@@ -32,9 +34,9 @@ def parse_list(text: str) -> frozenset[int]:
     return frozenset(members)
 
 
-def _is_number(text: str) -> bool:
+def _is_number(text: str, highest: int) -> bool:
     # int() would also take "1_0", "+1" and the digits of every script
-    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= HIGHEST
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= highest
 
 
 def parse(spec: Spec, known: Set[int] | None = None, *, what: str = "node") -> frozenset[int]:

@@ -126,7 +126,7 @@ class Policy:
             raise ValueError(f'a policy has the texts "mode" and "nodes", unlike {dict(fields)!r}')
         for kind in KINDS.values():
             if kind.mode.name.lower() == mode:
-                return _build(kind, parse_list(nodes))
+                return _build(kind, parse_list(nodes, _numa.NODES_MAX - 1))
         raise ValueError(f"policy mode {mode!r} is none of {', '.join(m.name.lower() for m in KINDS)}")
 
 

@@ -6,7 +6,7 @@ import errno
 import os
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
@@ -185,8 +185,8 @@ class SharedRegion(OwnedMapping):
         for a name that is not there or has no size yet. Of a name or a bare descriptor the
         size is that of the file. Pages that exist are mapped at once. Memory whose file
         could shrink under us is refused unless *unsealed*, or by name: touching
-        what a peer truncated is SIGBUS. *read_only* keeps honest code honest; for a real
-        guard pass a handle made with ``read_only=True``.
+        what a peer truncated is SIGBUS. *read_only* keeps honest code honest; a
+        real guard is forbid_new_writers().
 
         Raises FileNotFoundError or NotReady for a name, ValueError for a file that is too
         short for its handle, unsealed, or no memory at all, PermissionError for one that
@@ -236,12 +236,12 @@ class SharedRegion(OwnedMapping):
             # hugetlb: a page that the pool lacks is an error here, and SIGBUS later.
             filling.map_in(self, write=not found.populated and not self.read_only)
         source = ("hugetlbfs" if huge else "tmpfs") if named else found.source
-        pages = backing.huge_label(page) if huge else told.pages if told else "base"
+        pages = backing.huge_label(page) if huge else "thp" if told and told.pages == "thp" else "base"
         self._backing = Backing(source, pages, page, self.mapped_size if huge else 0, found.sealed)
 
     def _inherit(self, policy: dict[str, Any]) -> None:
         """Take over the creator's policy; a file of base pages keeps it itself, hugetlb per mapping."""
-        from zerosys.policy import Policy
+        from zerosys.policy import Policy, policy_of
 
         self._policy = Policy.from_dict(policy)
         if self.page_size > backing.BASE_PAGE:
@@ -250,6 +250,10 @@ class SharedRegion(OwnedMapping):
             except PlacementError as refusal:
                 # The pages that exist stay; only one that a peer punched out would be placed anew.
                 warnings.warn(PlacementWarning(f"attached without its policy: {refusal}"), stacklevel=3)
+            return
+        with suppress(PlacementError):  # no asking here: then the handle's word, old or a stranger's
+            found = policy_of(self)
+            self._policy = found if found.nodes else None
 
     def particulars(self) -> Particulars:
         """What a handle says of the region."""
@@ -260,7 +264,9 @@ class SharedRegion(OwnedMapping):
     def handle(self, *, read_only: bool = False) -> RegionHandle:
         """What another process needs to attach: a new descriptor, which the handle owns.
 
-        With *read_only* it is one through which nobody can map the memory writable.
+        With *read_only* it is one through which the memory cannot be mapped writable. Whoever has
+        the right to open the file (its owner, and root) can still reopen it through /proc:
+        forbid_new_writers() is for these.
         """
         if read_only:
             fd = own(os.open, f"/proc/self/fd/{self.fileno()}", os.O_RDONLY | os.O_CLOEXEC)

@@ -36,7 +36,7 @@ class Wish:
         """Raise ValueError for words that mean nothing, alone or together."""
         if self.pages not in backing.PAGES:
             raise ValueError(f"pages must be one of {', '.join(backing.PAGES)}, not {self.pages!r}")
-        if self.lock not in (True, False, "try"):
+        if self.lock is not True and self.lock is not False and self.lock != "try":
             raise ValueError(f"lock must be True, False or 'try', not {self.lock!r}")
         if not self.populate and (self.pages not in ("auto", "base") or self.lock or self.name):
             raise ValueError(
@@ -46,18 +46,24 @@ class Wish:
             )
         if not 0 <= self.mode <= 0o777:
             raise ValueError(f"mode must be permissions, 0 to 0o777, not {self.mode:#o}")
+        if self.mode & 0o111:
+            raise ValueError(f"mode must be for reading and writing, not {self.mode:#o}: memory is not executed")
         if self.keep and not self.name:
             raise ValueError("keep=True is for a name: nameless memory goes with the last who has it")
 
 
 def wanted(node: Spec | None, policy: Policy | None) -> Policy | None:
     """The policy that *node* or *policy* asks for."""
+    if node is None and policy is None:
+        return None
+    from zerosys.policy import Bind, Policy
+
     if node is None:
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy is a Policy such as Bind(0), not {policy!r}: nodes are for node=")
         return policy
     if policy is not None:
         raise ValueError(f"pass node={node!r} or policy={policy!r}, not both: a policy names its nodes")
-    from zerosys.policy import Bind
-
     return Bind(node)
 
 
