@@ -13,6 +13,7 @@ from counts import nothing_left
 from memory import PAGE
 
 from zerosys import names, segments
+from zerosys.attached import Process, attached
 from zerosys.region import SharedRegion
 
 SHM = "/dev/shm"
@@ -94,6 +95,15 @@ def test_every_size_is_seen(name, size):
     if size:
         os.pwrite(fd, b"x", size - 1)
         assert sum(segments.segment(name).nodes.values()) == 1
+    os.close(fd)
+
+
+def test_pages_that_are_reserved_only_exist_and_are_left_so(name):
+    fd = foreign(name, 1 << 20, pages=(3,))
+    os.posix_fallocate(fd, 0, 1 << 20)
+    seen = segments.segment(name)
+    assert (seen.pages, sum(seen.nodes.values()), seen.unplaced) == (256, 1, 255)
+    assert os.lseek(fd, 0, os.SEEK_DATA) == 3 * PAGE
     os.close(fd)
 
 
@@ -225,3 +235,25 @@ def test_a_plain_value_says_all_of_it(name):
         told = json.loads(json.dumps(seen.to_dict()))
         assert told["pages"] == 1 and told["nodes"] == {str(n): c for n, c in seen.nodes.items()}
         assert told["attached"][0].keys() == {"pid", "command"} and told["mode"] == "1600"
+
+
+@pytest.fixture
+def proc(tmp_path):
+    """A small /proc: one process that maps inode 7 of device 0:99, one that may not be asked."""
+    for pid, lines in {"1": "", "30": f"7f0000-7f1000 rw-s 00000000 00:63 7{' ' * 20}/dev/shm/a\n"}.items():
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "maps").write_text(lines)
+        (tmp_path / pid / "comm").write_text("a) b\n")
+    (tmp_path / "31").mkdir()  # it has ended
+    return tmp_path
+
+
+def test_maps_are_read_by_device_and_inode(proc):
+    seen = attached({os.makedev(0, 0x63)}, proc)
+    assert seen.to(os.makedev(0, 0x63), 7) == (Process(30, "a) b"),) and seen.unread == 0
+    assert seen.to(os.makedev(0, 0x63), 8) == attached({os.makedev(0, 0x62)}, proc).to(0, 7) == ()
+
+
+def test_hidden_processes_are_unknown(proc):
+    (proc / "1").rename(proc / "x")
+    assert attached({os.makedev(0, 0x63)}, proc).unread == 1

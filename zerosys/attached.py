@@ -33,13 +33,15 @@ class Attached:
 def attached(devices: Collection[int], proc: Path = PROC) -> Attached:
     """Read every process's mappings once, for files on *devices* (numbers as in st_dev).
 
-    Processes of other users, and those of other pid namespaces, may be out of sight: the
-    first are counted, the second cannot even be counted.
+    Processes of other users may not let themselves be asked: they are counted, as one where
+    hidepid= hides how many there are. Those of other pid namespaces cannot be seen at all.
+    See proc_pid_maps(5).
     """
     marks = [f" {os.major(device):02x}:{os.minor(device):02x} ".encode() for device in devices]
     found: dict[tuple[int, int], list[Process]] = {}
-    unread = 0
-    for entry in sorted((name for name in os.listdir(proc) if name.isdigit()), key=int):
+    entries = sorted((name for name in os.listdir(proc) if name.isdigit()), key=int)
+    unread = 0 if "1" in entries else 1
+    for entry in entries:
         try:
             maps = (proc / entry / "maps").read_bytes()
             files = _files(maps, marks)

@@ -19,9 +19,10 @@ def nodes_of(fd: int, about: os.stat_result, page: int) -> Counter[int]:
     """The pages in memory of the file *fd*, of *page* bytes each, by the node on which they lie.
 
     Only pages that the file has are mapped, read-only, since the kernel tells the node of no
-    others; holes stay holes, and what is swapped out stays there. The file may be truncated
-    meanwhile: its pages are then missing from the count, as are those of a sparse file of
-    huge pages, whose holes cannot be told.
+    others; holes stay holes, and what is swapped out stays there (in a file that we may write:
+    of others mincore(2) does not tell). The file may be truncated meanwhile: its pages are
+    then missing from the count, as are those of a sparse file of huge pages, whose holes
+    cannot be told.
     """
     found = Counter[int]()
     if page > PAGESIZE and about.st_blocks * 512 < about.st_size:

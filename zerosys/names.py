@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -42,14 +43,14 @@ def checked(name: str) -> str:
 
 def huge_mounts() -> Iterator[tuple[str, int]]:
     """The hugetlbfs mounts that this process sees, with the bytes of their pages."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
+    for line in Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines():
         _, folder, kind, *_ = line.split(" ")
         if kind == "hugetlbfs":
-            path = folder.replace("\\040", " ")
+            path = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), folder)
             try:
                 yield path, os.statvfs(path).f_bsize
-            except PermissionError:
-                continue
+            except OSError:
+                continue  # not ours to enter, or mounted over
 
 
 def folder_for(huge: int) -> str:

@@ -29,7 +29,8 @@ class Segment:
     """Shared memory with a name, as it was at ``time`` (seconds since the epoch).
 
     ``nodes`` counts the pages in memory by node; ``unplaced`` are those that exist too, and of
-    which no node can be told: swapped out, or in a file that this process may not read.
+    which no node can be told: swapped out, reserved (fallocate) and not written yet, or in a
+    file that this process may not read.
     ``state`` is "in use", "orphan" (zerosys made it and nobody has it: gc may remove it),
     "kept" (zerosys made it, and it was to be kept), "foreign" (another program made it) or
     "unknown" (its lock may not be looked at). ``attached`` are the processes seen to have it

@@ -36,14 +36,23 @@ def create(chosen: argparse.Namespace, prog: str) -> int:
         if stay:  # from here on: whoever reads that it is there may end it at once
             signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         _tell(region, chosen, stay)
-        warn_of_logout(prog)
+        if region.backing.source == "tmpfs":
+            warn_of_logout(prog)
         if stay:
             signal.sigwait(ends)
     return 0
 
 
+def _nodes(region: SharedRegion) -> dict[int, int]:
+    """The pages by node; none where the kernel refuses to tell, which is no reason to fail now."""
+    try:
+        return dict(region.placement().nodes)
+    except OSError:
+        return {}
+
+
 def _tell(region: SharedRegion, chosen: argparse.Namespace, stay: bool) -> None:
-    where = region.placement().nodes
+    where = _nodes(region)
     if chosen.json:
         seen = {
             "name": region.name,

@@ -47,7 +47,8 @@ def show(chosen: argparse.Namespace, prog: str) -> int:
         "state": one.state,
         "attached": _attached(one, apart="\n            "),
     }  # fmt: skip
-    print("\n".join(f"{word + ':':<11} {fact}" for word, fact in facts.items()))
+    lines = [f"{word + ':':<11} {fact}" for word, fact in facts.items()]
+    print("\n".join(lines + _note([one])))
     return 0
 
 
@@ -66,13 +67,15 @@ def text(found: list[Segment]) -> str:
         )
         for one in found
     ]
-    lines = [table(_HEAD, rows, right="SIZE PAGES")]
+    return "\n".join([table(_HEAD, rows, right="SIZE PAGES"), *_note(found)])
+
+
+def _note(found: list[Segment]) -> list[str]:
+    """What a question mark means, where there may be one."""
     unread = max((one.unread for one in found), default=0)
-    if unread:
-        lines.append(
-            f"?: {unread} {'processes' if unread > 1 else 'process'} could not be asked what they map"
-        )
-    return "\n".join(lines)
+    if not unread:
+        return []
+    return [f"?: {unread} {'processes' if unread > 1 else 'process'} could not be asked what they map"]
 
 
 def warn_of_logout(prog: str) -> None:
