@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import select
@@ -219,7 +220,10 @@ def _some(sock: socket.socket, count: int, fds: list[Descriptor], deadline: floa
             continue
         fds += came
         if flags & socket.MSG_CTRUNC:
-            raise OSError("recvmsg: more descriptors came than fit, or than RLIMIT_NOFILE allows (ulimit -n)")
+            raise OSError(
+                errno.EMFILE,
+                "recvmsg: more descriptors came than RLIMIT_NOFILE allows (ulimit -n): all were closed",
+            )
         if flags & socket.MSG_TRUNC:
             raise ValueError(f"a handle's message is at most {count} bytes, and a longer one came")
         if not data:
