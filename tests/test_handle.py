@@ -7,6 +7,8 @@ import pickle
 import resource
 import socket
 import struct
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -226,3 +228,17 @@ def test_a_dropped_handle_closes_its_descriptor():
 def test_plain_pickle_is_refused_with_the_remedy():
     with made() as it, pytest.raises(TypeError, match=r"Process.*handle\.send"):
         pickle.dumps(it)
+
+
+def test_what_is_no_handle_or_no_unix_socket_is_refused_by_the_sender():
+    with socket.socket(socket.AF_INET) as tcp, made() as it, pytest.raises(ValueError, match="AF_UNIX"):
+        handle.send(tcp, it)
+    a, b = socket.socketpair()
+    with a, b, pytest.raises(TypeError, match=r"region\.handle\(\)"):
+        handle.send(a, object())
+
+
+def test_the_module_is_there_when_only_the_package_was_imported():
+    code = "import zerosys; print(zerosys.handle.send.__name__, zerosys.shared_memory.SharedMemory.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("send SharedMemory\n", "")

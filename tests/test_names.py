@@ -53,7 +53,7 @@ def test_the_stub_lists_exactly_the_public_names():
     names = set()
     for node in stub.body:
         if isinstance(node, ast.ImportFrom):
-            names |= {alias.asname for alias in node.names}
+            names |= {alias.asname for alias in node.names if node.module != "zerosys"}
         elif isinstance(node, ast.FunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):

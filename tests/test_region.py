@@ -98,7 +98,12 @@ def test_each_way_to_name_a_node(spec):
 BAD = [
     ((0,), {}, ValueError, "size must be"),
     ((-1,), {}, ValueError, "size must be"),
-    ((1.5,), {}, TypeError, "float"),
+    ((1.5,), {}, TypeError, "size must be an int"),
+    ((True,), {}, TypeError, "size must be an int"),
+    ((PAGE,), {"mode": "600"}, TypeError, "0o600"),
+    ((PAGE,), {"name": b"x"}, TypeError, "name must be text"),
+    ((PAGE,), {"policy": "bind"}, TypeError, "Bind"),
+    ((2**50,), {}, OSError, "1 PiB asked"),
     ((2**63,), {}, ValueError, "9223372036854775808"),
     (("one page",), {}, ValueError, "64MiB"),
     ((PAGE,), {"pages": "4M"}, ValueError, "auto, base, thp, 2M, 1G"),

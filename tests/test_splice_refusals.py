@@ -205,3 +205,22 @@ def test_an_unknown_flag_is_the_kernels_einval(flags, ends):
         with pytest.raises(OSError) as refusal:
             call()
         assert refusal.value.errno == errno.EINVAL
+
+
+def test_an_end_that_is_open_the_other_way_round_is_named(tmp_path):
+    r, w = os.pipe()
+    path = tmp_path / "file"
+    path.write_bytes(b"bytes")
+    with open(path, "rb") as reading, open(path, "r+b") as both:
+        os.write(w, b"x")
+        for call, text in [
+            (lambda: zerosys.splice(r, reading, 1), r"dst .* reading only"),
+            (lambda: zerosys.splice(w, both, 1), r"src .* writing only"),
+            (lambda: zerosys.sendfile(reading, both, 0, 1), r"dst .* reading only"),
+            (lambda: zerosys.splice(r, w, 1, offset_src=0), r"src .* no position"),
+            (lambda: zerosys.vmsplice(reading, b"x"), "Bad file descriptor"),
+        ]:
+            with pytest.raises(OSError, match=text):
+                call()
+    for fd in (r, w):
+        os.close(fd)

@@ -1,7 +1,9 @@
 """Write docs/reference.md: every public name, how it is called, and what its docstring says first."""
 
+import enum
 import inspect
 from pathlib import Path
+from types import ModuleType
 
 import zerosys
 
@@ -29,6 +31,36 @@ def entry(name: str) -> str:
     return f"- `{name}{signature(value)}`: {first}"
 
 
+def methods(name: str) -> str:
+    """What a class of ours lets its objects do, a line each."""
+    value = getattr(zerosys, name)
+    if not inspect.isclass(value) or issubclass(value, (enum.Enum, tuple, Exception)):
+        return ""
+    lines = []
+    for word in sorted(dir(value)):
+        member = inspect.getattr_static(value, word)
+        text = (inspect.getdoc(member) or "").split("\n")[0]
+        if (
+            word.startswith("_")
+            or not text
+            or not (callable(getattr(value, word)) or isinstance(member, property))
+        ):
+            continue
+        lines.append(f"  - `.{word}{signature(getattr(value, word))}`: {text}\n")
+    return "".join(lines)
+
+
+def functions(module: ModuleType) -> str:
+    """The public functions and classes of a module that is called by its name."""
+    own = {word: value for word, value in vars(module).items() if not word.startswith("_")}
+    lines = [
+        f"- `{module.__name__}.{word}{signature(value)}`: {(inspect.getdoc(value) or '').splitlines()[0]}\n"
+        for word, value in sorted(own.items())
+        if getattr(value, "__module__", "") == module.__name__ and callable(value) and inspect.getdoc(value)
+    ]
+    return f"\n## {module.__name__}, by the module's name\n\n" + "".join(lines)
+
+
 def page() -> str:
     """The text of the reference."""
     names = sorted(set(zerosys.__all__) - {"__version__"}, key=lambda name: (name.lower(), name))
@@ -37,7 +69,8 @@ def page() -> str:
         homes.setdefault(getattr(zerosys, name).__module__, []).append(name)
     parts = [HEAD]
     for home in sorted(homes):
-        parts.append(f"\n## {home}\n\n" + "".join(entry(name) + "\n" for name in homes[home]))
+        parts.append(f"\n## {home}\n\n" + "".join(entry(name) + "\n" + methods(name) for name in homes[home]))
+    parts += [functions(module) for module in (zerosys.handle, zerosys.shared_memory)]
     return "".join(parts)
 
 

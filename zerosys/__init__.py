@@ -58,6 +58,9 @@ _HOME = {
     "vmsplice": "_splice",
 }
 
+# Modules whose functions are called by the module's name: zerosys.handle.send().
+_MODULES = ("handle", "shared_memory")
+
 __all__ = ["__version__", "get_include", *_HOME]
 
 
@@ -70,6 +73,8 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _import_module(f"{__name__}.{name}")
     try:
         home = _HOME[name]
     except KeyError:
@@ -79,4 +84,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

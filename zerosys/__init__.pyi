@@ -1,3 +1,5 @@
+from zerosys import handle as handle
+from zerosys import shared_memory as shared_memory
 from zerosys._memfd import add_seals as add_seals
 from zerosys._memfd import get_seals as get_seals
 from zerosys._memfd import memfd_create as memfd_create

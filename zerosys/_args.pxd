@@ -3,7 +3,7 @@
 A small int, nearly every argument, is read inline; all else goes by the kind of number it is.
 """
 
-from cpython.number cimport PyNumber_Index
+from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.object cimport PyObject_AsFileDescriptor
 
 
@@ -15,10 +15,17 @@ cdef extern from "_args.h":
     Py_ssize_t small "zs_small"(object n)
 
 
+cdef inline object as_integer(object n, str name):
+    """*n* as an int; what has no __index__ is named."""
+    if not PyIndex_Check(n):
+        raise TypeError(f"{name} must be an integer, not {type(n).__name__} ({n!r:.100})")
+    return PyNumber_Index(n)
+
+
 cdef inline Py_ssize_t any_number(object n, str name, Py_ssize_t limit) except -1:
     """*n*, whatever kind of integer it is, 0 to *limit*."""
     cdef int overflow = 0
-    n = PyNumber_Index(n)
+    n = as_integer(n, name)
     cdef Py_ssize_t value = PyLong_AsLongLongAndOverflow(n, &overflow)
     if value < 0 or value > limit or overflow:
         raise ValueError(f"{name} must be 0 to {limit}, not {n}")
@@ -28,7 +35,7 @@ cdef inline Py_ssize_t any_number(object n, str name, Py_ssize_t limit) except -
 cdef inline int any_int(object n, str name) except? -1:
     """*n*, whatever kind of integer it is, as a C int."""
     cdef int overflow = 0
-    n = PyNumber_Index(n)
+    n = as_integer(n, name)
     cdef long long value = PyLong_AsLongLongAndOverflow(n, &overflow)
     if overflow or not -0x80000000LL <= value <= 0x7fffffffLL:
         raise ValueError(f"{name} must be {-2**31} to {2**31 - 1}, not {n}")

@@ -210,7 +210,7 @@ cdef class Mapping:
 
     cdef int idle(self, str what) except -1:
         if self.leases:
-            raise BufferError(f"cannot {what} under {self.leases} live views: delete them, or call "
+            raise BufferError(f"cannot {what} under {self.leases} live view(s): delete them, or call "
                               "release() on the memoryviews, first")
         return 0
 
@@ -581,7 +581,7 @@ cdef class Lease:
         if n == 0 or at % self.owner.page or n % self.owner.page:
             raise ValueError(f"a gift is whole pages of {self.owner.page} bytes, not {n} bytes at {at:#x}")
         if self.owner.leases > 1:
-            raise BufferError(f"cannot give pages away under {self.owner.leases - 1} other live views")
+            raise BufferError(f"cannot give pages away under {self.owner.leases - 1} other live view(s)")
 
     def gifted(self, address, length):
         """Put fresh zero pages where *length* bytes at *address* were given away."""

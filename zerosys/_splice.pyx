@@ -8,9 +8,9 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer)
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, PyObject
-from libc.errno cimport EBADF, EINTR, EINVAL
+from libc.errno cimport EBADF, EINTR, EINVAL, ESPIPE
 from libc.string cimport strlen
-from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY
+from posix.fcntl cimport O_ACCMODE, O_APPEND, O_RDONLY, O_WRONLY
 
 from itertools import islice
 
@@ -44,6 +44,22 @@ cdef str not_pipes(int src, int dst):
     return f"neither src ({src}) nor dst ({dst}) is a pipe"
 
 
+cdef str wrong_way(int src, int dst, ssize_t dst_status):
+    """Which end is open for the other direction only, if one is."""
+    if c_status_flags(src) & O_ACCMODE == O_WRONLY:
+        return f"src (descriptor {src}) is open for writing only"
+    if dst_status & O_ACCMODE == O_RDONLY:
+        return f"dst (descriptor {dst}) is open for reading only"
+    return ""
+
+
+cdef str no_position(int src, int dst):
+    """Which ends are pipes, which have no position."""
+    cdef list pipes = [f"{name} (descriptor {fd})" for name, fd in (("src", src), ("dst", dst))
+                       if c_get_pipe_size(fd) >= 0]
+    return f"{' and '.join(pipes)}: a pipe has no position, and takes no offset" if pipes else ""
+
+
 cdef int refuse(ssize_t rc, str call, int src, int dst) except -1:
     """Raise *rc*, with the cause where EINVAL or EBADF hides one that can be looked up.
 
@@ -52,7 +68,11 @@ cdef int refuse(ssize_t rc, str call, int src, int dst) except -1:
     cdef ssize_t status = c_status_flags(dst)
     cdef bint both_open = status >= 0 and c_status_flags(src) >= 0
     cdef str why = ""
-    if both_open and (rc == -EINVAL or rc == -EBADF and call == "copy_file_range"):
+    if rc == -EBADF and both_open:
+        why = wrong_way(src, dst, status)
+    elif rc == -ESPIPE and both_open:
+        why = no_position(src, dst)
+    if both_open and not why and (rc == -EINVAL or rc == -EBADF and call == "copy_file_range"):
         if call != "tee" and status & O_APPEND and c_get_pipe_size(dst) < 0:
             why = (f"dst (descriptor {dst}) is open with O_APPEND, which {call} refuses: "
                    "reopen it without, or write() to it")
@@ -91,7 +111,7 @@ def splice(src, dst, count, offset_src=None, offset_dst=None, flags=0):
     while True:
         with nogil:
             moved = c_splice(src_fd, at_src, dst_fd, at_dst, n, bits)
-        if moved == -EINVAL:
+        if moved == -EINVAL or moved == -EBADF or moved == -ESPIPE:
             refuse(moved, "splice", src_fd, dst_fd)
         if not interrupted(moved, "splice"):
             return moved
@@ -112,7 +132,7 @@ def tee(src, dst, count, flags=0):
     while True:
         with nogil:
             copied = c_tee(src_fd, dst_fd, n, bits)
-        if copied == -EINVAL:
+        if copied == -EINVAL or copied == -EBADF or copied == -ESPIPE:
             refuse(copied, "tee", src_fd, dst_fd)
         if not interrupted(copied, "tee"):
             return copied
@@ -122,7 +142,7 @@ cdef int admit(Py_buffer *view, int pipe, unsigned int bits) except -1:
     """Refuse a buffer that vmsplice would write although it is read-only, or give unowned."""
     cdef ssize_t status = c_status_flags(pipe)
     # From a pipe's reading end vmsplice copies *into* the buffer.
-    cdef bint reading = status >= 0 and status & O_ACCMODE == O_RDONLY
+    cdef bint reading = status >= 0 and status & O_ACCMODE == O_RDONLY and c_get_pipe_size(pipe) >= 0
     if bits & SPLICE_F_GIFT:
         if reading:
             raise ValueError("SpliceFlag.GIFT gives pages to a pipe, and descriptor "
@@ -235,7 +255,7 @@ def sendfile(dst, src, offset_src, count):
     while True:
         with nogil:
             sent = c_sendfile(dst_fd, src_fd, <off64_t *>at_src, n)
-        if sent == -EINVAL:
+        if sent == -EINVAL or sent == -EBADF or sent == -ESPIPE:
             refuse(sent, "sendfile", src_fd, dst_fd)
         if not interrupted(sent, "sendfile"):
             return sent
@@ -262,7 +282,7 @@ def copy_file_range(src, dst, count, offset_src=None, offset_dst=None, flags=0):
     while True:
         with nogil:
             copied = c_copy_file_range(src_fd, at_src, dst_fd, at_dst, n, bits)
-        if copied == -EBADF:
+        if copied == -EINVAL or copied == -EBADF or copied == -ESPIPE:
             refuse(copied, "copy_file_range", src_fd, dst_fd)
         if not interrupted(copied, "copy_file_range"):
             return copied

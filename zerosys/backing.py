@@ -53,6 +53,8 @@ class Backing(NamedTuple):
 
     def __str__(self) -> str:
         seal = "sealed" if self.sealed else "not sealed"
+        if self.pages == "thp":
+            return f"{self.source}, {show_size(self.huge_bytes)} in transparent huge pages, {seal}"
         return f"{self.source}, {self.pages} pages of {show_size(self.page_size)}, {seal}"
 
 
@@ -166,11 +168,13 @@ def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: boo
     seals = _seals(fd)
     sealed = seals is not None and bool(seals & F_SEAL_SHRINK)
     if not sealed and not unsealed:
+        can = seals is not None and not seals & F_SEAL_SEAL
+        remedy = (
+            "have its owner call add_seals(fd, Seal.SHRINK | Seal.GROW), or" if can else "it takes no seals;"
+        )
         raise ValueError(
             "the memory is not sealed against shrinking, so a peer could truncate it and touching it be "
-            "SIGBUS: "
-            "have its owner call add_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW), or pass unsealed=True to "
-            "trust every peer"
+            f"SIGBUS: {remedy} pass unsealed=True to trust every peer"
         )
     if not read_only:
         _check_writable(fd, seals or 0)

@@ -55,12 +55,13 @@ def _headroom(nodes: frozenset[int] | None) -> Headroom:
     return found
 
 
-def require_pool(size: int, huge: int, nodes: Collection[int] | None) -> None:
-    """Raise OSError ENOMEM unless the pools of *nodes* have *size* bytes in pages of *huge* now.
+def require(size: int, huge: int, nodes: frozenset[int] | None) -> None:
+    """Raise OSError ENOMEM unless *nodes* have *size* bytes now.
 
-    Asked before the mapping is made, which reserves them, but on no node in particular.
+    *huge* are the bytes of a huge page, from whose pools they come; 0 means base pages.
+    Asked before the mapping is made, which reserves huge pages, but on no node in particular.
     """
-    Headroom(nodes, huge_page=huge).require(size)
+    (Headroom(nodes, huge_page=huge) if huge else _headroom(nodes)).require(size)
 
 
 def ran_out(error: OSError) -> bool:
@@ -106,7 +107,7 @@ def fill(
     huge = page if page > BASE_PAGE else None
     cpus = cpus_near(near) if total >= _WORTH_THREADS else frozenset()
     threads = _threads(total, cpus)
-    # A mapping of huge pages has its pages reserved already: require_pool() asked before.
+    # A mapping of huge pages has its pages reserved already: require() asked before.
     headroom = None if force or huge else _headroom(nodes)
     if headroom:
         headroom.require(total)

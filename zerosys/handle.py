@@ -148,6 +148,10 @@ def send(sock: socket.socket, handle: RegionHandle, *, timeout: float | None = N
     Raises TimeoutError, or OSError when the peer has gone. *handle* stays the caller's.
     See unix(7), SCM_RIGHTS.
     """
+    if not isinstance(handle, RegionHandle):
+        raise TypeError(f"send() takes a RegionHandle, as region.handle() makes, not {handle!r}")
+    if sock.family != socket.AF_UNIX:
+        raise ValueError(f"descriptors travel over Unix sockets (AF_UNIX) only, not {sock.family.name}")
     body = handle.particulars.to_json()
     data = memoryview(_HEAD.pack(_MAGIC, _VERSION, len(body)) + body)
     passed: RegionHandle | None = handle

@@ -34,6 +34,8 @@ _GRACE = 0.1
 
 def checked(name: str) -> str:
     """*name* without the one leading slash that POSIX writes. Raises ValueError for what is no name."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, not {name!r}")
     plain = name.removeprefix("/")
     length = len(plain) if plain.isascii() else len(os.fsencode(plain))
     if plain in ("", ".", "..") or "/" in plain or "\0" in plain or length > _LONGEST:

@@ -26,7 +26,8 @@ def parse_list(text: str, highest: int = HIGHEST) -> frozenset[int]:
         if not _is_number(first, highest) or (dash and not _is_number(last, highest)):
             raise ValueError(
                 f"{part.strip()[:80]!r} in {text[:80]!r} is neither a number up to {highest} "
-                "nor a range such as 2-5")
+                "nor a range such as 2-5"
+            )
         low, high = int(first), int(last if dash else first)
         if high < low:
             raise ValueError(f"{part.strip()!r} in {text!r} runs backwards: write {high}-{low}")

@@ -228,6 +228,9 @@ def policy_of(memory: Memory) -> Policy:
 def memory_policy(policy: Policy, strict: bool = True) -> Iterator[Policy]:
     """Have the calling thread's new pages follow *policy* inside the block.
 
+    The memory itself gets no policy of its own: placement() tells where its pages went,
+    and policy_of() answers Default().
+
     Gives the policy in effect. On every way out the thread has the policy that it had
     before, mode flags included; blocks nest. Raises as Policy.apply(). Memory that has
     a policy of its own is not concerned, nor are other threads. See set_mempolicy(2).

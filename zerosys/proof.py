@@ -43,8 +43,9 @@ def verify(policy: Policy | None, look: Callable[[], Placement]) -> Verification
         found = look()
     except PlacementError as refusal:
         return Verification(False, policy, None, 0, f"pages cannot be looked up: {refusal.strerror}", refusal)
-    if policy is None:
-        return Verification(False, None, found, 0, "no policy is in effect, so nothing can be proved")
+    if policy is None or not policy.nodes:
+        what = "no policy is in effect" if policy is None else f"{policy!r} names no nodes"
+        return Verification(False, policy, found, 0, f"{what}, so nothing can be proved")
     strays = {node: pages for node, pages in found.nodes.items() if node not in policy.nodes}
     reasons = [f"{pages} pages lie on node {node}" for node, pages in sorted(strays.items())]
     reasons += [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
 from zerosys import backing, filling, handle, names
 from zerosys._descriptor import duplicate, own
 from zerosys._memfd import F_SEAL_FUTURE_WRITE, add_seals
-from zerosys._mmap import PROT_READ, PROT_WRITE
+from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping
 from zerosys.backing import Backing
 from zerosys.errors import PlacementError, PlacementWarning, Unsupported
 from zerosys.handle import Particulars, RegionHandle
@@ -44,7 +44,7 @@ class SharedRegion(OwnedMapping):
     _policy: Policy | None = None
     _fill_later: bool = False
 
-    def __init__(self, *_: object, **__: object) -> None:
+    def __new__(cls, *_: object, **__: object) -> Self:
         raise TypeError("make a SharedRegion with SharedRegion.create() or SharedRegion.attach()")
 
     def __init_subclass__(cls, **words: object) -> None:
@@ -80,6 +80,7 @@ class SharedRegion(OwnedMapping):
         its handle first, whose cgroup then pays for the pages. *lock* keeps the pages from
         being swapped; "try" goes on without, and ``locked`` tells. Without *strict* a
         placement that is refused or missed is a PlacementWarning instead of PlacementError.
+        Where no node is left it is PlacementError all the same.
         *force* fills memory even where free memory or a cgroup's limit foretells the OOM
         killer. *mode* are the permissions of the file, whatever the umask.
 
@@ -131,23 +132,25 @@ class SharedRegion(OwnedMapping):
         path = f"{names.folder_for(huge)}/{wish.name}" if wish.name else None
         if path and os.path.lexists(path):
             raise FileExistsError(
-                errno.EEXIST, "the name is taken: attach to it, unlink it, or take another", path
+                errno.EEXIST,
+                "the name is taken: attach to it, remove it (zerosys region rm), or take another",
+                path,
             )
-        if huge and not wish.force:
-            filling.require_pool(span, step, confined(wish.policy))
+        if wish.populate and not wish.force:
+            filling.require(span, huge, confined(wish.policy) if wish.strict else None)
         with ExitStack() as undo:
             fd, source, sealed = backing.open_backing(
                 wish.size if pages == "base" else span, pages, wish.mode, path
             )
             undo.callback(fd.close)
-            self = cls.__new__(cls, fd, wish.size, align=step if pages == "thp" else 0)
+            self = Mapping.__new__(cls, fd, wish.size, align=step if pages == "thp" else 0)
             undo.pop_all()
             self._fd = fd
             undo.callback(self.close)
             # Before the first touch: a page is placed when it faults. And before fallocate,
             # which knows no policy: it put every page on the wrong node.
             effective = wish.policy.apply(self, strict=wish.strict) if wish.policy else None
-            self._policy = effective if effective and effective.nodes else None
+            self._policy = effective if effective and effective.mode else None  # 0: the default, none
             if pages == "thp":
                 filling.prefer_huge(self)
             if wish.populate:
@@ -167,7 +170,7 @@ class SharedRegion(OwnedMapping):
         return self
 
     def _fill(self, source: str, thp: int, force: bool) -> None:
-        near = self._policy.nodes if self._policy else None
+        near = self._policy.nodes or None if self._policy else None
         filling.fill(self, source, nodes=confined(self._policy), near=near, thp=thp, force=force)
 
     @classmethod
@@ -207,7 +210,7 @@ class SharedRegion(OwnedMapping):
             align = backing.thp_size() if told and told.pages == "thp" else 0
             size = told.size if told else found.size
             protection = PROT_READ if read_only else PROT_READ | PROT_WRITE
-            self = cls.__new__(cls, fd, size, protection=protection, align=align)
+            self = Mapping.__new__(cls, fd, size, protection=protection, align=align)
         except BaseException:
             fd.close()
             raise

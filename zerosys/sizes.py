@@ -20,6 +20,8 @@ def parse_size(size: SupportsIndex | str) -> int:
     GB, TB of 1000. Raises ValueError for less than 1 byte, parts of bytes, other text.
     """
     if not isinstance(size, str):
+        if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+            raise TypeError(f"size must be an int, or text such as '64MiB', not {size!r}")
         count = index(size)
     else:
         found = _TEXT.fullmatch(size)

@@ -41,13 +41,16 @@ class Wish:
         if not self.populate and (self.pages not in ("auto", "base") or self.lock or self.name):
             raise ValueError(
                 "memory that is not populated at once is for nameless base pages that are not locked: "
-                "others must "
-                "exist to be sure of"
+                "others must exist to be sure of"
             )
+        if not isinstance(self.mode, int):
+            raise TypeError(f"mode must be an int such as 0o600, not {self.mode!r}")
         if not 0 <= self.mode <= 0o777:
             raise ValueError(f"mode must be permissions, 0 to 0o777, not {self.mode:#o}")
         if self.mode & 0o111:
-            raise ValueError(f"mode must be for reading and writing, not {self.mode:#o}: memory is not executed")
+            raise ValueError(
+                f"mode must be for reading and writing, not {self.mode:#o}: memory is not executed"
+            )
         if self.keep and not self.name:
             raise ValueError("keep=True is for a name: nameless memory goes with the last who has it")
 
@@ -71,4 +74,4 @@ def confined(policy: Policy | None) -> frozenset[int] | None:
     """The nodes that memory under *policy* may not leave; None where it may lie anywhere."""
     if policy is None or type(policy).__name__.startswith("Preferred"):
         return None
-    return policy.nodes
+    return policy.nodes or None
