@@ -164,3 +164,8 @@ def test_cpuset_confines_what_is_left_to_its_nodes(tmp_path):
     for nodes in (None, (), frozenset()):
         with pytest.raises(OSError, match="node 0 has"):
             require_memory(1 << 40, nodes, root=root)
+
+
+def test_a_node_directory_without_nodes_is_the_whole_machine(tmp_path):
+    files = {"proc/meminfo": "MemTotal: 90 kB\nMemFree: 40 kB\n", "sys/devices/system/node/": ""}
+    assert available_memory(0, root=write_tree(tmp_path, files)) == 40 * 1024

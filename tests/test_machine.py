@@ -98,6 +98,16 @@ def test_no_node_directory_is_one_assumed_node_with_everything(tmp_path):
     assert machine.allowed_nodes == {0}
 
 
+def test_without_sysfs_the_cpus_are_those_that_this_process_may_run_on(tmp_path):
+    root = write_tree(
+        tmp_path,
+        {"proc/self/status": "Cpus_allowed_list:\t1,3\n", "proc/meminfo": "MemTotal: 64 kB\n"},
+    )
+    machine = topology(root)
+    assert machine.online_cpus == machine.nodes[0].online_cpus == machine.allowed_cpus == {1, 3}
+    assert machine.nodes_with_cpus == {0}
+
+
 def test_cpumap_stands_in_for_cpulist_and_a_wrong_distance_row_for_none(tmp_path):
     root = write_tree(
         tmp_path,

@@ -208,3 +208,24 @@ def test_a_count_may_be_any_integer(tmp_path):
     assert into == b"abc\0\0"
     with pytest.raises(ValueError, match="count is 3, but src has 2 bytes"):
         Transfer(b"ab", into, Three())
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_SEQPACKET, socket.SOCK_DGRAM])
+def test_a_message_that_does_not_fit_is_an_error_and_loses_nothing(kind):
+    near, far = socket.socketpair(socket.AF_UNIX, kind)
+    into = bytearray(5)
+    sink = os.memfd_create("sink")
+    with near, far:
+        near.send(b"abc")
+        near.send(b"defg")
+        with Transfer(far, into) as transfer:
+            with pytest.raises(OSError) as refused_:
+                transfer.run(1)
+            assert refused_.value.errno == errno.EMSGSIZE
+            assert (refused_.value.side, refused_.value.moved, transfer.received) == ("source", 3, 3)
+        with Transfer(far, sink, 3) as transfer, pytest.raises(OSError):
+            transfer.run(1)
+        with Transfer(far, sink, 4) as transfer:
+            assert transfer.run(1) == 4
+    assert bytes(into) == b"abc\0\0" and os.pread(sink, 9, 0) == b"defg"
+    os.close(sink)

@@ -157,6 +157,8 @@ static inline ssize_t zs_transfer_begin(struct zs_transfer *t)
     ssize_t flags = zs_end_begin(&t->dst);
     if (flags < 0)
         return zs_failed(t, ZS_SINK, flags);
+    if (t->src.messages && t->path <= ZS_SPLICE_PIPE)
+        return zs_use_buffer(t); /* a splice would cut a message to the room there is */
     if (t->dst.kind != ZS_SOCKET || !t->dst.blocking || t->path > ZS_SPLICE_PIPE)
         return 0;
     if (!t->touch_flags || t->dst.fd <= 2)

@@ -29,9 +29,17 @@ struct zs_end {
     enum zs_end_kind kind;
     int fd;             /* -1 for memory */
     int blocking;       /* O_NONBLOCK was not set when the run began */
+    int messages;       /* a socket whose bytes come in messages, cut where they do not fit */
     loff_t offset;      /* next byte of a file; -1: the file's own position */
     unsigned char *at;  /* next byte of memory */
 };
+
+static inline int zs_has_messages(int fd)
+{
+    int type = SOCK_STREAM;
+    socklen_t length = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type != SOCK_STREAM;
+}
 
 static inline ssize_t zs_end_open(struct zs_end *end, int fd, loff_t offset)
 {
@@ -43,7 +51,10 @@ static inline ssize_t zs_end_open(struct zs_end *end, int fd, loff_t offset)
     end->offset = offset;
     switch (status.st_mode & S_IFMT) {
     case S_IFIFO: end->kind = ZS_PIPE; break;
-    case S_IFSOCK: end->kind = ZS_SOCKET; break;
+    case S_IFSOCK:
+        end->kind = ZS_SOCKET;
+        end->messages = zs_has_messages(fd);
+        break;
     case S_IFREG:
     case S_IFBLK: end->kind = ZS_FILE; break;
     default: end->kind = ZS_OTHER;
@@ -110,10 +121,21 @@ static inline ssize_t zs_write_file(struct zs_end *end, const void *from, size_t
     return zs_advance(end, zs_or_errno(pwrite(end->fd, from, n, end->offset)));
 }
 
+/* A message that is longer than n would lose its end without a word: -EMSGSIZE, and it waits on. */
+static inline ssize_t zs_receive(struct zs_end *end, void *into, size_t n)
+{
+    if (end->messages) {
+        ssize_t whole = zs_or_errno(recv(end->fd, into, 0, MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC));
+        if (whole < 0 || (size_t)whole > n)
+            return whole < 0 ? whole : -EMSGSIZE;
+    }
+    return zs_or_errno(recv(end->fd, into, n, MSG_DONTWAIT));
+}
+
 static inline ssize_t zs_take(struct zs_end *end, void *into, size_t n)
 {
     if (end->kind == ZS_SOCKET && end->offset < 0)
-        return zs_or_errno(recv(end->fd, into, n, MSG_DONTWAIT));
+        return zs_receive(end, into, n);
     if (end->kind == ZS_FILE || !end->blocking)
         return zs_read_file(end, into, n);
     struct iovec place = {.iov_base = into, .iov_len = n};

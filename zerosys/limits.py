@@ -101,9 +101,11 @@ class Headroom:
 
     def _meminfo_files(self) -> list[Path]:
         nodes = self._root / "sys/devices/system/node"
-        if self._nodes is None or not nodes.is_dir():
-            return [self._root / "proc/meminfo"]
-        return [nodes / f"node{node}/meminfo" for node in sorted(self._nodes)]
+        if self._nodes is not None:
+            files = [nodes / f"node{node}/meminfo" for node in sorted(self._nodes)]
+            if all(file.exists() for file in files):
+                return files
+        return [self._root / "proc/meminfo"]
 
     def _memory(self) -> Limit:
         if self._nodes is None:

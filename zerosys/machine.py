@@ -65,13 +65,14 @@ def topology(root: str | os.PathLike[str] = "/") -> Topology:
     base = Path(root)
     base.stat()
     system = base / "sys/devices/system"
-    cpus = _online_cpus(system / "cpu")
+    status = _fields(base / "proc/self/status")
+    # Without sysfs, in a bare chroot, those that this process may run on are all that can be known.
+    cpus = _online_cpus(system / "cpu") or _allowed(status, "Cpus_allowed_list", frozenset())
     ids = _numbered(system / "node", "node")
     if ids:
         nodes = _nodes(base, ids, cpus)
     else:
         nodes = {0: _assumed_node(base, cpus)}
-    status = _fields(base / "proc/self/status")
     memory = frozenset(node.id for node in nodes.values() if node.memory_total)
     return Topology(
         nodes=nodes,
