@@ -154,3 +154,27 @@ def test_close_works_where_private_memory_is_limited_and_leaves_zeros():
     """)
         == "True 0 0"
     )
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_other_threads_run_while_much_memory_is_given_back(end):
+    code = """
+import time
+m = Mapping(None, 768 << 20)
+m.populate()
+ended, seen = False, []
+def look():
+    while not ended:
+        seen.append(time.monotonic())
+thread = threading.Thread(target=look)
+thread.start()
+while not seen: pass
+begin = time.monotonic()
+END
+over = time.monotonic()
+ended = True
+thread.join()
+quarter = (over - begin) / 4
+print(any(begin + quarter < at < over - quarter for at in seen))
+"""
+    assert survives(code.replace("END", {"close": "m.close()", "drop": "del m"}[end])) == "True"

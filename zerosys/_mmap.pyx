@@ -266,8 +266,12 @@ cdef class Mapping:
         return 0
 
     cdef int drop(self) except -1:
-        empty(self.range, 0)
-        self.is_closed = True
+        self.is_closed = True  # first: other threads run meanwhile
+        try:
+            empty(self.range, 0)
+        except OSError:
+            self.is_closed = False
+            raise
         return 0
 
     def close(self):
