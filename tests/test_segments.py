@@ -75,6 +75,14 @@ def test_states_are_those_that_the_collector_goes_by(name):
     assert segments.segment(name).state == "foreign"
 
 
+def test_what_is_to_be_kept_stays_whatever_a_stranger_writes(name):
+    SharedRegion.create(PAGE, name=name, keep=True, mode=0o666).close()
+    code = "fd = os.open(sys.argv[1], os.O_RDWR)\nprint(os.pwrite(fd, b'x', 0))"
+    assert as_nobody(code, f"{SHM}/{name}") == 1
+    assert segments.segment(name).state in ("kept", "foreign")
+    assert not names.collect(f"{SHM}/{name}")
+
+
 def test_looking_at_a_sparse_segment_makes_no_page(name):
     numbers = (0, 7, 8, 40_000, 262_142)
     fd = foreign(name, 1 << 30, pages=numbers)

@@ -26,6 +26,7 @@ from zerosys.sizes import show_size
 SHM = "/dev/shm"
 _LONGEST = 255  # NAME_MAX
 COLLECTABLE = stat.S_ISVTX
+# A write(2) by a stranger to its group drops it (Linux 6.2): then it looks foreign, and stays all the same.
 KEPT = stat.S_ISGID
 _PAUSE = 0.002
 # Who looks whether a name is an orphan has its lock for a moment, however early an attacher's deadline.

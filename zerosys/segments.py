@@ -149,6 +149,8 @@ def _look(path: str, seen: Attached) -> Segment | None:
     if file:
         try:
             about, page = os.fstat(file.fileno()), page_size_of(file)
+            if not stat.S_ISREG(about.st_mode):
+                return None  # another one by now
             nodes = nodes_of(file.fileno(), about, page)
         finally:
             file.close()

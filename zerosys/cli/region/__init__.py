@@ -46,7 +46,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "gc",
         "remove orphans",
         "List what zerosys made and nobody has attached any more, and remove it: after a question on a"
-        " terminal, or with --yes. What another program made, and what is to be kept, is left alone.",
+        " terminal, or with --yes; with neither, nothing is removed and the status is 1. What another"
+        " program made, and what is to be kept, is left alone.",
     )
     gc.add_argument("--yes", action="store_true", help="remove without asking")
     gc.add_argument("--dry-run", action="store_true", help="list only")
