@@ -1,5 +1,6 @@
 """zerosys region: what it prints, what it removes, and what its exit status means."""
 
+import errno
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 from private_shm import command, run
+from seccomp import Refuse, refused
 
 from zerosys import cli, logout, segments
 from zerosys.cli.region import parser, seeing
@@ -144,6 +146,24 @@ def test_holding_lasts_until_it_is_ended(word, end):
         assert stat.S_ISREG(os.stat(f"/proc/{held.pid}/root/dev/shm/held").st_mode)
         held.send_signal(end)
         assert held.wait(60) == 0
+
+
+@pytest.mark.parametrize("call", ["move_pages", "mincore", "madvise", "mmap"])
+def test_a_kernel_that_refuses_to_tell_is_no_failure(call):
+    # mmap with its fourth argument MAP_SHARED | MAP_NORESERVE alone: the looker's own.
+    rule = Refuse(call, errno.EPERM, arg=3, equals=0x4001) if call == "mmap" else Refuse(call, errno.EPERM)
+    made = "head -c 8192 /dev/zero >/dev/shm/a"
+    listed = f"{' '.join(ZEROSYS)} ls --json"
+    done = refused([rule], command(["sh", "-c", f"{made}; {listed}"]))
+    assert (done.returncode, done.stderr) == (0, "")
+    (one,) = json.loads(done.stdout)
+    assert (one["pages"], one["nodes"], one["unplaced"]) == (2, {}, 2)
+
+
+def test_a_region_is_made_where_nobody_tells_of_nodes():
+    done = refused([Refuse("move_pages", errno.EPERM)], command([*ZEROSYS, "create", "a", "8KiB", "--keep"]))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("pages by node {}\n")
 
 
 def test_a_stranger_s_name_cannot_steer_the_terminal():
