@@ -237,6 +237,22 @@ def test_a_looker_s_lock_is_waited_for_even_without_a_timeout(name, monkeypatch)
     release.join()
 
 
+def test_many_who_look_at_once_all_see_the_orphan(name):
+    SharedRegion.create(PAGE, name=name).close()
+    seen = []
+
+    def look():
+        for _ in range(2000):
+            seen.append(names.orphaned(f"{SHM}/{name}"))
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    for looker in lookers:
+        looker.join()
+    assert len(seen) == 4000 and all(seen)
+
+
 def test_a_plain_value_says_all_of_it(name):
     with SharedRegion.create(PAGE, name=name):
         seen = segments.segment(name)

@@ -191,6 +191,35 @@ def _collectable(mode: int) -> bool:
     return stat.S_ISREG(mode) and bool(mode & COLLECTABLE)
 
 
+def _locks(fd: Descriptor, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _alone(fd: Descriptor) -> bool:
+    """Whether nobody has the memory of *fd* attached, which nobody can attach then until *fd* is closed.
+
+    Others who ask this lock it too, for a moment: that must not look like use. A lock that cannot be
+    shared is theirs, and is waited for; one that can be is asked for again, since it may be a question.
+    """
+    patience = time.monotonic() + _GRACE
+    tries = 10
+    while tries:
+        if _locks(fd, fcntl.LOCK_EX):
+            return True
+        if _locks(fd, fcntl.LOCK_SH):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            tries -= 1
+        elif time.monotonic() < patience:
+            time.sleep(_PAUSE / 10)
+        else:
+            break  # a stranger's
+    return False
+
+
 def _if_orphaned(path: str, *, remove: bool) -> bool:
     try:
         if not _collectable(os.lstat(path).st_mode):
@@ -202,11 +231,7 @@ def _if_orphaned(path: str, *, remove: bool) -> bool:
         about = os.fstat(fd.fileno())
         if not _collectable(about.st_mode):
             return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        if not means(path, about.st_dev, about.st_ino):
+        if not _alone(fd) or not means(path, about.st_dev, about.st_ino):
             return False
         if remove:
             os.unlink(path)
