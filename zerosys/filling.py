@@ -21,7 +21,8 @@ STEP = 64 << 20
 # Below this a thread costs more than it saves; past four, memory bandwidth is the limit.
 _WORTH_THREADS = 16 << 20
 _MOST_THREADS = 4
-_TRIES = 3
+# A page that another CPU still holds in a list of its own does not collapse (EAGAIN), for a moment.
+_TRIES, _PAUSE = 20, 0.001
 # A policy that interleaves goes by the number of the base page. The seeds of successive huge pages
 # are chosen so that these numbers are 0, 1, 2 ... modulo every divisor of this, which most
 # sets of nodes have for their size: else all of a file could land on one node.
@@ -187,6 +188,7 @@ def _gather(mapping: Mapping, offset: int, length: int, thp: int) -> bool:
                 return False  # no free huge block: huge_bytes() tells
             if refusal.errno not in (errno.EAGAIN, errno.EBUSY):
                 raise
+            time.sleep(_PAUSE)
     return True
 
 
