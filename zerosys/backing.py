@@ -187,7 +187,7 @@ def inspect(fd: int, told: Particulars | None, *, read_only: bool, unsealed: boo
 
 def found_by_name(about: os.stat_result) -> Found:
     """What inspect() would say of a file that has a name, and was opened as it is to be mapped."""
-    return Found(about.st_size, about.st_blocks * 512 >= about.st_size, "file", sealed=False)
+    return Found(about.st_size, about.st_blocks * 512 >= about.st_size, "file", False)
 
 
 def _seals(fd: int) -> int | None:

@@ -156,11 +156,12 @@ class _Locked(NotReady):
 
 def _hold(fd: Descriptor, path: str) -> os.stat_result:
     """What *fd* is, once it has our shared lock. Raises NotReady for what may change."""
+    number = fd.fileno()
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         raise _Locked(f"{path} is locked by somebody who may be removing it") from None
-    about = os.fstat(fd.fileno())
+    about = os.fstat(number)
     if not stat.S_ISREG(about.st_mode):
         raise ValueError(f"{path} is no shared memory: it is not a regular file")
     if not about.st_size:
