@@ -74,6 +74,14 @@ class CreateLocked(CreateBigOnANode):
     size = 3 * PAGE
 
 
+class CreateHuge(CreateBigOnANode):
+    """Needs a pool of pages of 2 MiB, on node 1."""
+
+    calls = CreateOnANode.calls
+    words: ClassVar = {"pages": "2M", "node": 1}
+    size = 3 << 20
+
+
 class CreateNamed(Create):
     calls = Create.calls - {"memfd_create", "fcntl"} | {"flock", "linkat"}
     words: ClassVar = {"pages": "base", "name": NAME}
@@ -83,6 +91,22 @@ class CreateNamedOnANode(CreateBigOnANode):
     calls = CreateNamed.calls | {"mbind", "get_mempolicy", "move_pages"}
     words: ClassVar = {"name": NAME, "node": 0, "keep": False, "mode": 0o640}
     size = 3 * PAGE
+
+
+class CreateNamedHuge(CreateHuge):
+    """Needs a mount of that pool too, in which nobody else has a name."""
+
+    calls = CreateNamedOnANode.calls
+    words: ClassVar = {"pages": "2M", "name": NAME, "node": 1}
+
+    def check(self, made):
+        path = names.find(NAME)
+        assert os.stat(path).st_size == made.mapped_size and not names.orphaned(path)
+        made.unlink()
+        whole(made)
+
+    def clear(self):
+        assert not os.listdir(names.folder_for(2 << 20))
 
 
 class CreateDropIn(CreateBigOnANode):
@@ -161,7 +185,7 @@ class AttachHandle(Work):
     words: ClassVar = {"node": 0}
 
     def prepare(self):
-        self.region = SharedRegion.create(3 * PAGE, pages="base", **self.words)
+        self.region = SharedRegion.create(3 * PAGE, **{"pages": "base", **self.words})
         with memoryview(self.region) as view:
             view[5] = 5
         self.handle = self.region.handle()
@@ -183,11 +207,17 @@ class AttachDescriptor(AttachHandle):
         return SharedRegion.attach(self.region.fileno())
 
 
+class AttachHuge(AttachHandle):
+    """Needs a pool of pages of 2 MiB, on node 1."""
+
+    words: ClassVar = {"pages": "2M", "node": 1}
+
+
 class AttachAndPopulate(AttachHandle):
     words: ClassVar = {"populate_in": "attacher"}
 
     def prepare(self):
-        self.region = SharedRegion.create(3 * PAGE, pages="base", **self.words)
+        self.region = SharedRegion.create(3 * PAGE, **{"pages": "base", **self.words})
         self.handle = self.region.handle()
 
     def check(self, made):
@@ -281,7 +311,7 @@ class Close(Work):
     words: ClassVar = {}
 
     def prepare(self):
-        self.region = SharedRegion.create(3 * PAGE, pages="base", **self.words)
+        self.region = SharedRegion.create(3 * PAGE, **{"pages": "base", **self.words})
 
     def work(self):
         self.region.close()
@@ -292,6 +322,12 @@ class Close(Work):
         self.region = None  # which holds its addresses
         with suppress(FileNotFoundError):
             os.unlink(PATH)
+
+
+class CloseHuge(Close):
+    """Needs a pool of pages of 2 MiB, on node 1."""
+
+    words: ClassVar = {"pages": "2M", "node": 1}
 
 
 class CloseNamed(Close):
@@ -343,3 +379,6 @@ class Collect(Work):
     def clear(self):
         with suppress(FileNotFoundError):
             os.unlink(PATH)
+
+
+HUGE = (CreateHuge, CreateNamedHuge, AttachHuge, CloseHuge)

@@ -1,0 +1,14 @@
+"""A failure at any call leaves nothing of the pool of huge pages either: used, reserved or named."""
+
+import errno
+
+import pytest
+import works
+from failing import judge, walk
+
+
+@pytest.mark.timeout(330)
+@pytest.mark.parametrize("work", works.HUGE, ids=lambda kind: kind.__name__)
+def test_a_failure_at_any_call_leaves_nothing_of_the_pool(work):
+    # One errno: under emulation each step takes a third of a second.
+    judge(walk(work, [errno.ENOMEM], timeout=300), work)
