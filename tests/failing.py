@@ -6,8 +6,8 @@ with the first call refused, once with the second, until there is no such call a
 
     walk(Work) -> Report: what was left, and what became of it
 
-`python failing.py MODULE CLASS ERRNO...` is the pair of processes. Before it starts, /dev/shm is a small tmpfs of
-its own, so that every page of it can be counted.
+`python failing.py MODULE CLASS ERRNO...` is the pair of processes. Before it starts, /dev/shm is a small
+tmpfs of its own, so that every page of it can be counted.
 """
 
 from __future__ import annotations
