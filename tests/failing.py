@@ -6,8 +6,8 @@ with the first call refused, once with the second, until there is no such call a
 
     walk(Work) -> Report: what was left, and what became of it
 
-`python failing.py MODULE CLASS ERRNO...` is the pair of processes. Before it starts, /dev/shm is a small
-tmpfs of its own, so that every page of it can be counted.
+`python failing.py MODULE CLASS WHICH ERRNO...` is the pair of processes. Before it starts, /dev/shm is a
+small tmpfs of its own, so that every page of it can be counted.
 """
 
 from __future__ import annotations
@@ -96,10 +96,11 @@ def private_refusal() -> str | None:
     return done.stderr.strip() or None
 
 
-def walk(work: type[Work], errnos: Collection[int] = ERRNOS, timeout: float = 100) -> Report:
-    """Run *work*, a class of a module in this folder, with each of its calls refused in turn."""
-    command = [*private(), sys.executable, __file__, work.__module__, work.__name__, *map(str, errnos)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+def walk(work: type[Work], errnos: Collection[int] = ERRNOS, which: str = "every") -> Report:
+    """Run *work*, a class of a module in this folder, with each call refused in turn, or each of its own."""
+    words = [work.__module__, work.__name__, which, *map(str, errnos)]
+    command = [*private(), sys.executable, __file__, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return Report(**json.loads(done.stdout))
 
@@ -115,8 +116,8 @@ def judge(report: Report, work: type[Work]) -> None:
 # -- the parent -------------------------------------------------------------------------------
 
 
-def supervise(listener: int) -> None:
-    """Answer the child's calls until it has ended."""
+def supervise(listener: int, own: Collection[int] | None) -> None:
+    """Answer the child's calls until it has ended; refuse only *own* ones, if given."""
     target, number, seen, hit = 0, 0, 0, -1
     poll = select.poll()
     poll.register(listener, select.POLLIN)
@@ -135,7 +136,7 @@ def supervise(listener: int) -> None:
                 target, number, seen, hit = second & 0xFFFF, second >> 16, 0, -1
             value = (0, seen, hit + 1)[first - BEGIN]
             target = 0 if first == END else target
-        elif target and call not in SPARED:
+        elif target and (call in own if own else call not in SPARED):
             seen += 1
             if seen == target:
                 hit, error, flags = call, -number, 0
@@ -247,12 +248,12 @@ def main() -> None:
             work.check(work.work())
             work.clear()
         hand_over(there)
-        print(json.dumps(asdict(child(work, [int(word) for word in sys.argv[3:]]))), flush=True)
+        print(json.dumps(asdict(child(work, [int(word) for word in sys.argv[4:]]))), flush=True)
         os._exit(0)
     there.close()
     _, fds, _, _ = socket.recv_fds(here, 1, 1)
     if fds:
-        supervise(fds[0])
+        supervise(fds[0], {NUMBERS[call] for call in work.calls} if sys.argv[3] == "own" else None)
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 

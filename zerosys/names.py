@@ -29,6 +29,8 @@ COLLECTABLE = stat.S_ISVTX
 # A write(2) by a stranger to its group drops it (Linux 6.2): then it looks foreign, and stays all the same.
 KEPT = stat.S_ISGID
 _PAUSE = 0.002
+_SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_TOGETHER = fcntl.LOCK_SH | fcntl.LOCK_NB
 # Who looks whether a name is an orphan has its lock for a moment, however early an attacher's deadline.
 _GRACE = 0.1
 
@@ -122,7 +124,7 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
     """
     begun = time.monotonic()
     deadline = begun + timeout
-    flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags = _SAFELY | (os.O_RDONLY if read_only else os.O_RDWR)
     while True:
         limit = deadline
         for folder in folders():
@@ -158,7 +160,7 @@ def _hold(fd: Descriptor, path: str) -> os.stat_result:
     """What *fd* is, once it has our shared lock. Raises NotReady for what may change."""
     number = fd.fileno()
     try:
-        fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(number, _TOGETHER)
     except BlockingIOError:
         raise _Locked(f"{path} is locked by somebody who may be removing it") from None
     about = os.fstat(number)
@@ -225,7 +227,7 @@ def _if_orphaned(path: str, *, remove: bool) -> bool:
     try:
         if not _collectable(os.lstat(path).st_mode):
             return False  # and not opened: the writer of a fifo would wake
-        fd = own(os.open, path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = own(os.open, path, os.O_RDONLY | _SAFELY)
     except OSError:
         return False  # gone, not ours to read, or no file
     try:
