@@ -396,7 +396,8 @@ def run_on_node_mask(nodes):
     require("numa_run_on_node_mask")
     rc = c_run_on_node_mask(&mask)
     if rc == -EINVAL:
-        fail(rc, "sched_setaffinity", f"no CPU of nodes {known} is online and allowed to this thread")
+        which = f"node{'' if len(known) == 1 else 's'} {', '.join(map(str, known))}"
+        fail(rc, "sched_setaffinity", f"no CPU of {which} is online and allowed to this thread")
     interrupted(rc, "sched_setaffinity")
 
 

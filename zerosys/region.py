@@ -137,7 +137,8 @@ class SharedRegion(OwnedMapping):
                 path,
             )
         if wish.populate and not wish.force:
-            filling.require(span, huge, confined(wish.policy) if wish.strict else None)
+            # Base pages of the nodes are looked at again when the policy has said which they are.
+            filling.require(span, huge, confined(wish.policy) if huge and wish.strict else None)
         with ExitStack() as undo:
             fd, source, sealed = backing.open_backing(
                 wish.size if pages == "base" else span, pages, wish.mode, path
