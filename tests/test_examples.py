@@ -10,7 +10,9 @@ from seccomp import POLICY_CALLS, Refuse, refused
 
 TREE = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(
-    str(path.relative_to(TREE)) for path in (TREE / "examples").rglob("*.py") if "build" not in path.parts
+    str(path.relative_to(TREE))
+    for path in (TREE / "examples").rglob("*.py")
+    if "build" not in path.relative_to(TREE).parts
 )
 
 
