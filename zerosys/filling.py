@@ -50,7 +50,8 @@ def _headroom(nodes: frozenset[int] | None) -> Headroom:
     now = time.monotonic()
     when, found = _recent.get(nodes, (0.0, None))
     if found is None or now - when > _RECENT_SECONDS:
-        _recent.clear()
+        if len(_recent) > 16:
+            _recent.clear()
         found = Headroom(nodes)
         _recent[nodes] = now, found
     return found

@@ -136,15 +136,19 @@ class SharedRegion(OwnedMapping):
                 "the name is taken: attach to it, remove it (zerosys region rm), or take another",
                 path,
             )
-        if wish.populate and not wish.force:
-            # Base pages of the nodes are looked at again when the policy has said which they are.
-            filling.require(span, huge, confined(wish.policy) if huge and wish.strict else None)
+        if huge and not wish.force:
+            filling.require(span, huge, confined(wish.policy) if wish.strict else None)
         with ExitStack() as undo:
             fd, source, sealed = backing.open_backing(
                 wish.size if pages == "base" else span, pages, wish.mode, path
             )
             undo.callback(fd.close)
-            self = Mapping.__new__(cls, fd, wish.size, align=step if pages == "thp" else 0)
+            try:
+                self = Mapping.__new__(cls, fd, wish.size, align=step if pages == "thp" else 0)
+            except OSError as refusal:
+                if wish.populate and not wish.force and filling.ran_out(refusal):
+                    filling.require(span, huge, None)  # more than there is says it better than mmap does
+                raise
             undo.pop_all()
             self._fd = fd
             undo.callback(self.close)
