@@ -556,13 +556,10 @@ def test_a_locked_region_is_locked():
 
 def test_ctrl_c_ends_a_populate_within_a_second_and_leaves_nothing():
     code = """
-import os, signal, threading, time
+import os, signal, threading
 from counts import nothing_left
-def interrupt():
-    time.sleep(0.2)
-    os.kill(os.getpid(), signal.SIGINT)
 with nothing_left():
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     thread.start()
     try:
         SharedRegion.create("{size}", pages="base", force=True)

@@ -311,7 +311,7 @@ cdef class Mapping:
         self.in_slices(ADVISE, at, n, word)
 
     def lock(self, *, offset=0, length=None):
-        """Bring the pages in and keep them from being swapped. All or none.
+        """Bring the pages in and keep them from being swapped. All or none: a refusal leaves all unlocked.
 
         Raises OSError: ENOMEM beyond RLIMIT_MEMLOCK, EPERM where that is 0. See mlock(2).
         """
