@@ -1,3 +1,4 @@
+from zerosys import doctor as doctor
 from zerosys import handle as handle
 from zerosys import shared_memory as shared_memory
 from zerosys._memfd import add_seals as add_seals

@@ -12,6 +12,7 @@ from importlib import import_module
 # imported when its command is asked for, since a command's start-up is felt.
 COMMANDS = {
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
+    "doctor": ("zerosys.cli.doctor", "tell what works here, and what to do about what does not"),
     "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
 }
 EXITS = """exit status:
