@@ -2,17 +2,17 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+from commands import installed
+from commands import zerosys as zerosys_command
 
 import zerosys
-from zerosys.cli import COMMANDS
+from zerosys.cli import COMMANDS, TOOLS
 
-
-def zerosys_command(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "zerosys", *arguments], capture_output=True, text=True, timeout=60, **options
-    )
+TREE = Path(__file__).resolve().parent.parent
 
 
 def test_alone_it_lists_its_commands():
@@ -45,6 +45,40 @@ def test_listing_commands_loads_neither_numpy_nor_psutil_nor_libnuma():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     loaded = set(done.stdout.split())
     assert not loaded & {"numpy", "psutil", "zerosys._numa", "multiprocessing"}
+
+
+def test_a_command_that_is_named_first_is_run_without_argparse():
+    code = "import sys, zerosys.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert not set(done.stdout.split()) & {"argparse", "difflib", "dataclasses", "json", "pathlib"}
+
+
+@pytest.mark.parametrize("name", ["lister", "zerosys-lister", "/elsewhere/lister"])
+def test_a_tools_name_makes_the_command_that_tool(name):
+    code = f"""import sys, zerosys.cli as cli
+cli.TOOLS["lister"] = "zerosys.cli.region"
+sys.argv[:] = [{name!r}, "--help"]
+cli.main()"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("usage: lister ")
+
+
+def test_arguments_that_are_given_are_no_tools():
+    code = "import sys, zerosys.cli as cli; cli.TOOLS['x'] = 'none'; sys.argv[0] = 'x'; cli.main([])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_tool_is_an_entry_point(tmp_path):
+    scripts = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == dict.fromkeys(["zerosys", *(f"zerosys-{tool}" for tool in TOOLS)], "zerosys.cli:main")
+
+
+def test_the_installed_command_runs_from_its_own_name_and_from_a_links(tmp_path):
+    folder = installed(tmp_path / "bin", "other")
+    for name in ("zerosys", "other"):
+        done = subprocess.run([folder / name, "--version"], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, f"zerosys {zerosys.__version__}\n")
 
 
 def test_nobody_reading_the_output_is_no_traceback():

@@ -1,39 +1,37 @@
-"""The command ``zerosys``: which commands there are, and what their ends mean to a shell."""
+"""The command ``zerosys``: which commands there are, and which tools it stands in for.
+
+A command's start-up is felt, so nothing is imported before it is known to be needed: not
+even argparse, where the first argument already names a command.
+"""
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import os
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-# Each command: the module whose main(argv, prog) is it, and what it does. A module is
-# imported when its command is asked for, since a command's start-up is felt.
+if TYPE_CHECKING:
+    import argparse
+
+# Each command: the module whose main(argv, prog) is it and whose parser(prog) tells its
+# arguments, and what it does.
 COMMANDS = {
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
     "doctor": ("zerosys.cli.doctor", "tell what works here, and what to do about what does not"),
     "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
 }
-EXITS = """exit status:
-  0    done; for demo: every promise held
-  1    something failed, or a promise did not hold; stderr says what
-  2    wrong usage
-  130  ended by Ctrl-C
-  141  nobody read the output
-"""
-
-
-class Help(argparse.HelpFormatter):
-    """Fills paragraphs as usual, but leaves text of several lines, such as EXITS, as it is."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else super()._fill_text(text, width, indent)
+# Each tool that the command is when it is called, or linked, by that name or zerosys-NAME:
+# the module whose main(argv, prog) behaves as the tool does.
+TOOLS: dict[str, str] = {}
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments before the command's own, and the list of commands."""
+    import argparse
+
     from zerosys import __version__
+    from zerosys.cli.usage import EXITS, Help
 
     width = max(map(len, COMMANDS))
     listing = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in sorted(COMMANDS.items()))
@@ -50,17 +48,34 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command that *argv* (sys.argv's arguments) names; return its exit status."""
+    """Run the command that *argv* (sys.argv's arguments) names; return its exit status.
+
+    Without *argv* the program's own name counts too: a tool's name makes it that tool.
+    """
+    if argv is None:
+        argv = sys.argv[1:]
+        tool = os.path.basename(sys.argv[0]).removeprefix("zerosys-")
+        if tool in TOOLS:
+            return _guarded(TOOLS[tool], argv, tool)
+    command, arguments = (argv[0], argv[1:]) if argv and argv[0] in COMMANDS else _unusual(argv)
+    if command is None:
+        return 0
+    return _guarded(COMMANDS[command][0], arguments, f"zerosys {command}")
+
+
+def _unusual(argv: list[str]) -> tuple[str | None, list[str]]:
+    """What to run where *argv* does not begin with a command's name; None where all was said."""
     top = parser()
     chosen = top.parse_args(argv)
     if chosen.command is None:
         top.print_help()
-        return 0
-    if chosen.command not in COMMANDS:
+    elif chosen.command not in COMMANDS:
+        import difflib
+
         near = difflib.get_close_matches(chosen.command, COMMANDS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(COMMANDS))}"
         top.error(f"{chosen.command!r} is no command; {hint}")
-    return _guarded(chosen.command, chosen.arguments)
+    return chosen.command, chosen.arguments
 
 
 def said(failure: OSError | ValueError) -> str:
@@ -70,10 +85,9 @@ def said(failure: OSError | ValueError) -> str:
     return f"{failure.strerror}: {failure.filename}" if failure.filename else failure.strerror
 
 
-def _guarded(command: str, arguments: list[str]) -> int:
-    prog = f"zerosys {command}"
+def _guarded(module: str, arguments: list[str], prog: str) -> int:
     try:
-        status = int(import_module(COMMANDS[command][0]).main(arguments, prog))
+        status = int(import_module(module).main(arguments, prog))
         sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)

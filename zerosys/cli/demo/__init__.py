@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 
-from zerosys.cli import EXITS, Help
+from zerosys.cli.usage import EXITS, Help
 
 
 def parser(prog: str) -> argparse.ArgumentParser:

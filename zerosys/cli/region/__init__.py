@@ -6,7 +6,7 @@ import argparse
 import io
 import sys
 
-from zerosys.cli import EXITS, Help
+from zerosys.cli.usage import EXITS, Help
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
