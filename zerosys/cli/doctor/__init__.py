@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from zerosys.cli import Help
+from zerosys.cli.usage import Help
 from zerosys.cli.table import plain
 
 _MARKS = {"ok": "ok", "absent": "-", "limited": "limited", "broken": "BROKEN"}
