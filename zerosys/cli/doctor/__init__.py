@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from zerosys.cli.usage import Help
 from zerosys.cli.table import plain
+from zerosys.cli.usage import Help
 
 _MARKS = {"ok": "ok", "absent": "-", "limited": "limited", "broken": "BROKEN"}
 _EXITS = """exit status:
