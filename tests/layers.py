@@ -24,6 +24,7 @@ LAYERS = [
         """,
         """
         flags errors sizes refusal extent
+        record sysfs hmat
         nodes machine affinity whereabouts policy
         limits cgroups locking
         attached logout extant

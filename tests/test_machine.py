@@ -1,6 +1,10 @@
 """The machine as sysfs tells it: this one, odd ones, and recorded ones."""
 
 import os
+import pickle
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,11 +15,15 @@ from needs import need
 from trees import node_files, recorded, unpack, write_tree
 
 from zerosys import _numa
+from zerosys.hmat import Access
 from zerosys.machine import topology
 from zerosys.nodes import format
 
+ROOT = Path(__file__).parent.parent
 #: Where hwloc hides what the kernel said: NUMA information it judges broken.
 HIDDEN = {"8em64t-2s2ca2c-buggynuma": set(range(1, 8)), "fakeheterocpunuma": {4, 5}}
+#: hwloc's words for what memory is made of, where they are not ours.
+MEDIA = {"GPUMemory": "GPU"}
 
 
 def test_this_machine_agrees_with_libnuma_and_the_kernel():
@@ -43,11 +51,10 @@ def test_recorded_machine_is_read_as_hwloc_read_it(name, tmp_path):
     assert set(machine.nodes) - HIDDEN.get(name, set()) == set(nodes)
     for id, told in nodes.items():
         node = machine.nodes[id]
-        if name not in HIDDEN:
-            assert node.memory_total == told["memory_bytes"]
-            # hwloc gives a node without CPUs the nearest ones
-            assert not node.online_cpus or format(node.online_cpus) == told["cpus"]
-        assert (node.kind == "device") == (told["subtype"] == "GPUMemory")
+        assert node.memory_total == told["memory_bytes"]
+        assert format(machine.nearest_cpus(id)) == told["cpus"]
+        assert node.medium == MEDIA.get(told["subtype"], told["subtype"])
+        assert (node.kind == "device") == (told["subtype"] == "GPUMemory") == (node.device is not None)
     if expected["distances"] and name not in HIDDEN:
         ids = expected["distances"]["indexes"]
         seen = [machine.nodes[a].distances[b] for a in ids for b in ids]
@@ -121,6 +128,106 @@ def test_cpumap_stands_in_for_cpulist_and_a_wrong_distance_row_for_none(tmp_path
     node = topology(root).nodes[1]
     assert node.cpus == {0, 1, 32}
     assert node.distances == {}
+
+
+def test_nodes_of_every_kind_are_told_apart_and_all_leaves_out_devices(tmp_path):
+    access = "sys/devices/system/node/node3/access"
+    root = write_tree(
+        tmp_path,
+        {
+            "sys/devices/system/cpu/online": "0-3\n",
+            **node_files(0, cpus="0-1", total=1000, distance="10 20 17 40 30"),
+            **node_files(1, cpus="2-3", total=0, distance="20 10 28 30 40"),
+            **node_files(3, cpus="", total=500, distance="17 28 10 9 9"),
+            **node_files(4, cpus="", total=700, distance="40 30 9 10 9"),
+            **node_files(9, cpus="", total=300, distance="30 40 9 9 10"),
+            **{f"{access}0/initiators/{name}": "" for name in ("node0/", "node1/")},
+            **{f"{access}1/initiators/{name}": "" for name in ("node1/", "power/")},
+            f"{access}1/initiators/read_bandwidth": "20000\n",
+            f"{access}1/initiators/write_bandwidth": "15000\n",
+            f"{access}1/initiators/read_latency": "350\n",
+            "sys/devices/virtual/memory_tiering/memory_tier4/nodelist": "0\n",
+            "sys/devices/virtual/memory_tiering/memory_tier22/nodelist": "3-4\n",
+            "sys/devices/virtual/memory_tiering/memory_tier22/power/": "",
+            "proc/driver/nvidia/gpus/0009:01:00.0/numa_status": "Node:      9\nStatus:    online\n",
+            "sys/bus/pci/devices/0009:01:00.0/local_cpus": "00000000,00000004\n",
+            "sys/devices/pci0/ACPI0017:00/dax/target_node": "4\n",
+            "proc/self/status": "Mems_allowed_list:\t0-3,9\nCpus_allowed_list:\t1-2\n",
+            "proc/sys/kernel/numa_balancing": "2\n",
+        },
+    )
+    (tmp_path / "sys/bus/dax/drivers/kmem").mkdir(parents=True)
+    (tmp_path / "sys/bus/dax/drivers/kmem/dax0.0").symlink_to("../../../../devices/pci0/ACPI0017:00/dax")
+    machine = topology(root)
+    nodes = machine.nodes
+    assert {id: node.kind for id, node in nodes.items()} == {
+        0: "ordinary", 1: "no memory", 3: "no cpus", 4: "no cpus", 9: "device",
+    }  # fmt: skip
+    assert [nodes[id].allowed for id in (0, 1, 3, 4, 9)] == [True, False, True, False, True]
+    assert machine.allowed_nodes == {0, 3, 9} and machine.all_nodes == {0, 3}
+    assert nodes[1].allowed_cpus == {2} and machine.balancing is True
+    assert (nodes[4].medium, nodes[9].medium, nodes[0].medium) == ("CXL", "GPU", None)
+    assert (nodes[9].device.address, nodes[9].device.cpus) == ("0009:01:00.0", {2})
+    assert [nodes[id].tier for id in (0, 1, 3, 4)] == [4, None, 22, 22]
+    assert nodes[3].access[0].initiators == {0, 1} and nodes[3].access[0].read_bandwidth is None
+    assert nodes[3].access[1] == Access(
+        initiators=frozenset({1}), read_bandwidth=20000, write_bandwidth=15000, read_latency=350, write_latency=None
+    )  # fmt: skip
+    # from CPUs (class 1) before distances; distances where no access is told; a device's own CPUs
+    assert [machine.nearest_cpus(id) for id in (3, 4, 9, 1)] == [{2, 3}, {2, 3}, {2}, {2, 3}]
+
+
+def test_available_memory_of_a_node_is_what_is_free_and_what_can_be_dropped(tmp_path):
+    lines = {
+        "MemTotal": 1000,
+        "MemFree": 100,
+        "Active(file)": 20,
+        "Inactive(file)": 30,
+        "SReclaimable": 4,
+        "Slab": 9,
+    }
+    meminfo = "".join(f"Node 0 {name}: {size:8} kB\n" for name, size in lines.items())
+    root = write_tree(
+        tmp_path, {"sys/devices/system/cpu/online": "0\n", "sys/devices/system/node/node0/meminfo": meminfo}
+    )
+    assert topology(root).nodes[0].memory_available == 154 * 1024
+
+
+def test_what_was_told_is_a_value(tmp_path):
+    machine = topology()
+    node = machine.nodes[min(machine.nodes)]
+    assert pickle.loads(pickle.dumps(machine)) == machine
+    assert list(node.fields())[:2] == ["id", "cpus"] and f"id={node.id}" in repr(node)
+    with pytest.raises(AttributeError, match="does not change"):
+        node.id = 7
+    with pytest.raises(AttributeError, match="does not change"):
+        del node.id
+    with pytest.raises(TypeError, match=r"Access: missing or unknown: initiators, .*, speed"):
+        Access(speed=3)
+    assert node != machine and node != 3
+
+
+def test_a_thread_is_told_what_it_is_allowed_itself():
+    cpu = min(os.sched_getaffinity(0))
+    told = []
+
+    def pinned():
+        os.sched_setaffinity(0, {cpu})
+        told.append(topology().allowed_cpus)
+
+    thread = threading.Thread(target=pinned)
+    thread.start()
+    thread.join()
+    assert told == [{cpu}]
+
+
+def test_reading_the_machine_loads_nothing_heavy():
+    code = (
+        "import sys; import zerosys.machine; zerosys.machine.topology(); "
+        "print([name for name in ('dataclasses', 'json', 'pathlib', 're', 'typing', 'enum') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-S", "-E", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_a_root_that_is_not_there_is_an_error(tmp_path):

@@ -1,0 +1,88 @@
+"""Small files of sysfs and procfs, read below any root; what is not there is None or nothing."""
+
+from __future__ import annotations
+
+import os
+
+from zerosys.nodes import parse_list
+
+TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GONE = (FileNotFoundError, NotADirectoryError)
+
+
+def text(path: str) -> str | None:
+    """What the file says, stripped; None where there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except _GONE:
+        return None
+    try:
+        said = got = os.read(fd, 1 << 16)
+        while got:
+            got = os.read(fd, 1 << 16)
+            said += got
+    finally:
+        os.close(fd)
+    return said.decode().strip(" \n\0")  # recorded trees keep a NUL at the end
+
+
+def number(path: str) -> int | None:
+    """The whole number that the file says; None where it says none."""
+    said = text(path) or ""
+    return int(said) if said.removeprefix("-").isdigit() else None
+
+
+def entries(folder: str) -> list[str]:
+    """The names in *folder*; none where there is no such folder."""
+    try:
+        return os.listdir(folder)
+    except _GONE:
+        return []
+
+
+def numbered(folder: str, prefix: str, suffix: str = "") -> list[int]:
+    """The numbers of the entries called *prefix*NUMBER*suffix*, ascending."""
+    return sorted(_numbers(entries(folder), prefix, suffix))
+
+
+def _numbers(names: list[str], prefix: str, suffix: str) -> Iterator[int]:
+    for name in names:
+        if name.startswith(prefix) and name.endswith(suffix):
+            digits = name[len(prefix) : len(name) - len(suffix)]
+            if digits.isascii() and digits.isdigit():
+                yield int(digits)
+
+
+def members(list_file: str, mask_file: str) -> frozenset[int]:
+    """The set that a file tells as a list, or where that is not there another as a mask of bits."""
+    listed = text(list_file)
+    if listed is not None:
+        return parse_list(listed)
+    words = (text(mask_file) or "0").split(",")
+    bits = int("".join(word.strip().rjust(8, "0") for word in words), 16)
+    return frozenset(number for number in range(bits.bit_length()) if bits >> number & 1)
+
+
+def fields(path: str, prefix: str = "") -> dict[str, str]:
+    """The ``key: value`` lines of the file, without *prefix*."""
+    found = {}
+    for line in (text(path) or "").splitlines():
+        key, colon, value = line.strip().removeprefix(prefix).partition(":")
+        if colon:
+            found[key.strip()] = value.strip()
+    return found
+
+
+def sizes(path: str, prefix: str = "") -> dict[str, int]:
+    """The lines of the file that are sizes (``MemFree: 123 kB``), in bytes."""
+    return {
+        key: int(value[:-2]) * 1024 for key, value in fields(path, prefix).items() if value.endswith(" kB")
+    }
+
+
+def thread_status(root: str) -> dict[str, str]:
+    """The fields of /proc/thread-self/status, or of /proc/self/status in a recorded tree."""
+    return fields(f"{root}/proc/thread-self/status") or fields(f"{root}/proc/self/status")
