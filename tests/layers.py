@@ -24,7 +24,7 @@ LAYERS = [
         """,
         """
         flags errors sizes refusal extent
-        record sysfs hmat
+        record sysfs hmat hugepages
         nodes machine affinity whereabouts policy
         limits cgroups locking
         attached logout extant

@@ -171,8 +171,12 @@ def test_nodes_of_every_kind_are_told_apart_and_all_leaves_out_devices(tmp_path)
     assert [nodes[id].tier for id in (0, 1, 3, 4)] == [4, None, 22, 22]
     assert nodes[3].access[0].initiators == {0, 1} and nodes[3].access[0].read_bandwidth is None
     assert nodes[3].access[1] == Access(
-        initiators=frozenset({1}), read_bandwidth=20000, write_bandwidth=15000, read_latency=350, write_latency=None
-    )  # fmt: skip
+        initiators=frozenset({1}),
+        read_bandwidth=20000,
+        write_bandwidth=15000,
+        read_latency=350,
+        write_latency=None,
+    )
     # from CPUs (class 1) before distances; distances where no access is told; a device's own CPUs
     assert [machine.nearest_cpus(id) for id in (3, 4, 9, 1)] == [{2, 3}, {2, 3}, {2}, {2, 3}]
 
@@ -222,10 +226,13 @@ def test_a_thread_is_told_what_it_is_allowed_itself():
 
 
 def test_reading_the_machine_loads_nothing_heavy():
-    code = (
-        "import sys; import zerosys.machine; zerosys.machine.topology(); "
-        "print([name for name in ('dataclasses', 'json', 'pathlib', 're', 'typing', 'enum') if name in sys.modules])"
-    )
+    heavy = ("dataclasses", "enum", "json", "pathlib", "re", "typing")
+    code = f"""
+import sys
+from zerosys.machine import topology
+topology()
+print([name for name in {heavy} if name in sys.modules])
+"""
     done = subprocess.run([sys.executable, "-S", "-E", "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

@@ -70,7 +70,7 @@ def page() -> str:
     parts = [HEAD]
     for home in sorted(homes):
         parts.append(f"\n## {home}\n\n" + "".join(entry(name) + "\n" + methods(name) for name in homes[home]))
-    parts += [functions(module) for module in (zerosys.doctor, zerosys.handle, zerosys.shared_memory)]
+    parts += [functions(getattr(zerosys, name)) for name in zerosys._MODULES]
     return "".join(parts)
 
 

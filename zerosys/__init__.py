@@ -59,7 +59,7 @@ _HOME = {
 }
 
 # Modules whose functions are called by the module's name: zerosys.handle.send().
-_MODULES = ("doctor", "handle", "shared_memory")
+_MODULES = ("doctor", "handle", "hugepages", "shared_memory")
 
 __all__ = ["__version__", "get_include", *_HOME]
 

@@ -1,5 +1,6 @@
 from zerosys import doctor as doctor
 from zerosys import handle as handle
+from zerosys import hugepages as hugepages
 from zerosys import shared_memory as shared_memory
 from zerosys._memfd import add_seals as add_seals
 from zerosys._memfd import get_seals as get_seals
