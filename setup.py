@@ -39,7 +39,9 @@ def compiles(compiler: list[str], text: str) -> bool:
 
 def require_headers() -> None:
     """End with the sentence to act on, before the compiler fails with a page of its own."""
-    compiler = os.environ.get("CC", "cc").split()
+    compiler = [word for name in ("CC", "CPPFLAGS", "CFLAGS") for word in os.environ.get(name, "").split()]
+    if "CC" not in os.environ:
+        compiler.insert(0, "cc")
     try:
         if not compiles(compiler, "#include <stdlib.h>\n"):
             sys.exit(
@@ -53,7 +55,7 @@ def require_headers() -> None:
     if not compiles(compiler, "#include <numa.h>\n#include <numaif.h>\n"):
         sys.exit(
             "zerosys: numa.h was not found: install libnuma's headers "
-            "(apt-get install libnuma-dev; dnf install numactl-devel)"
+            "(apt-get install libnuma-dev; dnf install numactl-devel), or name their folder in CPPFLAGS=-I..."
         )
 
 
