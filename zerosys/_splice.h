@@ -33,9 +33,11 @@ static inline ssize_t zs_vmsplice(int fd, const struct iovec *buffers, size_t n,
     return zs_or_errno(vmsplice(fd, buffers, n, flags));
 }
 
-static inline ssize_t zs_sendfile(int dst, int src, off64_t *offset_src, size_t count)
+_Static_assert(sizeof(off_t) == sizeof(loff_t), "zerosys needs 64-bit file offsets: -D_FILE_OFFSET_BITS=64");
+
+static inline ssize_t zs_sendfile(int dst, int src, loff_t *offset_src, size_t count)
 {
-    return zs_or_errno(sendfile64(dst, src, offset_src, count));
+    return zs_or_errno(sendfile(dst, src, (off_t *)offset_src, count));
 }
 
 static inline ssize_t zs_copy_file_range(int src, loff_t *offset_src, int dst, loff_t *offset_dst,

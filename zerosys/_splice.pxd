@@ -2,7 +2,6 @@
 
 cdef extern from "<sys/types.h>" nogil:
     ctypedef long long loff_t
-    ctypedef long long off64_t
 
 cdef extern from "<sys/uio.h>" nogil:
     struct iovec:
@@ -24,7 +23,7 @@ cdef extern from "_splice.h" nogil:
         int src, loff_t *offset_src, int dst, loff_t *offset_dst, size_t count, unsigned int flags)
     ssize_t c_tee "zs_tee"(int src, int dst, size_t count, unsigned int flags)
     ssize_t c_vmsplice "zs_vmsplice"(int fd, const iovec *buffers, size_t n, unsigned int flags)
-    ssize_t c_sendfile "zs_sendfile"(int dst, int src, off64_t *offset_src, size_t count)
+    ssize_t c_sendfile "zs_sendfile"(int dst, int src, loff_t *offset_src, size_t count)
     ssize_t c_copy_file_range "zs_copy_file_range"(
         int src, loff_t *offset_src, int dst, loff_t *offset_dst, size_t count, unsigned int flags)
     ssize_t c_linkat "zs_linkat"(

@@ -254,7 +254,7 @@ def sendfile(dst, src, offset_src, count):
     cdef ssize_t sent
     while True:
         with nogil:
-            sent = c_sendfile(dst_fd, src_fd, <off64_t *>at_src, n)
+            sent = c_sendfile(dst_fd, src_fd, at_src, n)
         if sent == -EINVAL or sent == -EBADF or sent == -ESPIPE:
             refuse(sent, "sendfile", src_fd, dst_fd)
         if not interrupted(sent, "sendfile"):
