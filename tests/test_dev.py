@@ -98,7 +98,7 @@ def test_a_missing_numa_header_is_a_sentence_and_no_compiler_dump(tmp_path):
     assert done.returncode == 1
     assert done.stderr == (
         "zerosys: numa.h was not found: install libnuma's headers "
-        "(apt-get install libnuma-dev; dnf install numactl-devel)\n"
+        "(apt-get install libnuma-dev; dnf install numactl-devel), or name their folder in CPPFLAGS=-I...\n"
     )
 
 

