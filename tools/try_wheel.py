@@ -74,11 +74,12 @@ def build_against(python: Path) -> None:
 def main() -> None:
     wheel = Path(sys.argv[1]).resolve()
     python = environment(wheel)
+    smoke = [f"tests/{name}" for name in SMOKE]
     script = f"""{covering()}
 cd {WORK}
 "$1" -c '{IMPORT_ALL}' {TREE}/zerosys
 venv/bin/zerosys --version
-"$1" -m pytest -q -p no:cacheprovider -m 'not stress and not guest' {" ".join(f"tests/{name}" for name in SMOKE)}
+"$1" -m pytest -q -p no:cacheprovider -m "not stress and not guest" {" ".join(smoke)}
 """
     apart = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     done = subprocess.run([*apart, "sh", "-c", script, "sh", python])
