@@ -25,7 +25,8 @@ LAYERS = [
         """
         flags errors sizes refusal extent
         record sysfs hmat hugepages
-        nodes machine affinity whereabouts policy
+        nodes machine selection affinity policy
+        numa_maps whereabouts moving migration weights homing
         limits cgroups locking
         attached logout extant
         """,

@@ -11,7 +11,8 @@ import errno, mmap, os, warnings
 from zerosys import _numa
 from zerosys.errors import PlacementError, PlacementWarning
 from zerosys.policy import Bind, Default, memory_policy, policy_of
-from zerosys.whereabouts import move_to, placement
+from zerosys.moving import move_to
+from zerosys.whereabouts import placement
 memory = mmap.mmap(-1, 4 * mmap.PAGESIZE)
 
 def refusal(call, *args, **options):

@@ -1,16 +1,20 @@
 """Where pages lie, asked without touching, and moving them, on whatever machine this is."""
 
+import errno
 import mmap
 import os
+import pickle
 
 import pytest
 from memory import PAGE, pages
 
 from zerosys import _numa
 from zerosys._mmap import Mapping
-from zerosys.errors import PlacementError
-from zerosys.policy import Bind
-from zerosys.whereabouts import move_to, placement
+from zerosys.errors import MoveTimeout, PlacementError
+from zerosys.moving import move_to
+from zerosys.policy import Bind, Preferred, policy_of
+from zerosys.region import SharedRegion
+from zerosys.whereabouts import placement
 
 NODE = min(_numa.mems_allowed())
 FOREIGN = _numa.max_node() + 1
@@ -58,8 +62,9 @@ def test_any_buffer_has_a_placement():
     assert sum(placement(block).nodes.values()) >= 10
     assert placement(b"").pages == 0
     assert placement(memoryview(block)[PAGE : PAGE + 1]).pages == 1
-    with pytest.raises(TypeError):
-        placement(3)
+    for wrong in (3.5, True, None, "text"):
+        with pytest.raises(TypeError):
+            placement(wrong)
 
 
 def test_moving_to_the_node_where_pages_are_leaves_them_there():
@@ -67,6 +72,47 @@ def test_moving_to_the_node_where_pages_are_leaves_them_there():
         memory.map[0] = 1
         where = move_to(memory, NODE)
         assert (where.nodes, where.absent) == ({NODE: 1}, 8)
+
+
+def test_moving_in_time_slices_tells_where_to_go_on_and_reaches_the_end():
+    with pages(3000) as memory:
+        memory.map[: 3000 * PAGE] = bytes(3000 * PAGE)
+        stops = []
+        offset = 0
+        while True:
+            try:
+                where = move_to(memory, NODE, timeout=0, offset=offset)
+                break
+            except MoveTimeout as up:
+                assert up.errno == errno.ETIMEDOUT and up.pages == {NODE: (up.offset - offset) // PAGE}
+                assert f"go on with offset={up.offset}" in str(up)
+                offset = up.offset
+                stops.append(offset // PAGE)
+        assert stops == [1024, 2048]  # slices of 4 MiB
+        assert sum(where.nodes.values()) == 3000
+        with pytest.raises(ValueError, match=f"whole pages of {PAGE} bytes, up to {3000 * PAGE}, not 1"):
+            move_to(memory, NODE, offset=1)
+
+
+def test_a_move_with_time_enough_is_whole():
+    with pages(3000, touch=True) as memory:
+        assert move_to(memory, NODE, timeout=3600).pages == 3000
+
+
+def test_a_region_that_ran_out_of_time_keeps_its_policy():
+    with SharedRegion.create(12 << 20, policy=Preferred(NODE), pages="base") as region:
+        with pytest.raises(MoveTimeout) as up:
+            region.move_to(NODE, timeout=0)
+        assert region.policy == Preferred(NODE) == policy_of(region)
+        assert region.move_to(NODE, timeout=60, offset=up.value.offset).nodes == {NODE: 3072}
+        assert region.policy == Bind(NODE)
+
+
+def test_the_end_of_the_time_survives_pickling():
+    up = MoveTimeout(errno.ETIMEDOUT, "up", pages={0: 3}, offset=4096)
+    again = pickle.loads(pickle.dumps(up))
+    assert (again.errno, again.pages, again.offset) == (errno.ETIMEDOUT, {0: 3}, 4096)
+    assert isinstance(again, TimeoutError)
 
 
 def test_moving_to_a_node_that_is_not_there_is_an_error():

@@ -17,6 +17,7 @@ from zerosys._splice import tee as tee
 from zerosys._splice import vmsplice as vmsplice
 from zerosys.affinity import run_on as run_on
 from zerosys.backing import Backing as Backing
+from zerosys.errors import MoveTimeout as MoveTimeout
 from zerosys.errors import NotReady as NotReady
 from zerosys.errors import PlacementError as PlacementError
 from zerosys.errors import PlacementWarning as PlacementWarning
@@ -32,10 +33,16 @@ from zerosys.flags import Seal as Seal
 from zerosys.flags import SpliceFlag as SpliceFlag
 from zerosys.flags import SyncFlag as SyncFlag
 from zerosys.handle import RegionHandle as RegionHandle
+from zerosys.hmat import Access as Access
+from zerosys.homing import set_home_node as set_home_node
 from zerosys.limits import available_memory as available_memory
 from zerosys.machine import Node as Node
 from zerosys.machine import Topology as Topology
 from zerosys.machine import topology as topology
+from zerosys.migration import migrate as migrate
+from zerosys.moving import move_to as move_to
+from zerosys.numa_maps import MappedRange as MappedRange
+from zerosys.numa_maps import read_numa_maps as read_numa_maps
 from zerosys.policy import Bind as Bind
 from zerosys.policy import Default as Default
 from zerosys.policy import Interleave as Interleave
@@ -48,12 +55,16 @@ from zerosys.policy import memory_policy as memory_policy
 from zerosys.policy import policy_of as policy_of
 from zerosys.proof import Verification as Verification
 from zerosys.region import SharedRegion as SharedRegion
+from zerosys.selection import cpu_set as cpu_set
+from zerosys.selection import node_set as node_set
+from zerosys.weights import interleave_weights as interleave_weights
+from zerosys.weights import set_interleave_weight as set_interleave_weight
 from zerosys.whereabouts import Placement as Placement
-from zerosys.whereabouts import move_to as move_to
 from zerosys.whereabouts import placement as placement
 
 __version__: str
 __all__ = [
+    "Access",
     "Advice",
     "Backing",
     "Bind",
@@ -61,9 +72,11 @@ __all__ = [
     "Interleave",
     "Local",
     "MapFlag",
+    "MappedRange",
     "Mapping",
     "MemfdFlag",
     "MoveFlag",
+    "MoveTimeout",
     "Node",
     "NotReady",
     "Placement",
@@ -88,18 +101,25 @@ __all__ = [
     "add_seals",
     "available_memory",
     "copy_file_range",
+    "cpu_set",
     "get_include",
     "get_seals",
+    "interleave_weights",
     "linkat",
     "memfd_create",
     "memory_policy",
+    "migrate",
     "move_to",
+    "node_set",
     "pipe_capacity",
     "pipe_occupancy",
     "placement",
     "policy_of",
+    "read_numa_maps",
     "run_on",
     "sendfile",
+    "set_home_node",
+    "set_interleave_weight",
     "set_pipe_capacity",
     "splice",
     "tee",

@@ -27,6 +27,22 @@ class PlacementError(OSError):
         return type(self), self.args, {"pages": self.pages}
 
 
+class MoveTimeout(PlacementError, TimeoutError):
+    """The time to move pages was up: those below ``offset`` bytes are done, and stay where they are.
+
+    ``pages`` counts these by their node. ``move_to(..., offset=error.offset)`` goes on.
+    """
+
+    offset: int
+
+    def __init__(self, *args: object, pages: Mapping[int, int] | None = None, offset: int = 0) -> None:
+        super().__init__(*args, pages=pages)
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.args, {"pages": self.pages, "offset": self.offset}
+
+
 class NotReady(TimeoutError):
     """What was asked for exists, and was not complete until the deadline."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zerosys.errors import PlacementError
+from zerosys.machine import topology
 
 if TYPE_CHECKING:
     from zerosys.policy import Policy
@@ -19,8 +20,9 @@ class Verification:
 
     ``ok``: every page exists, its node is known, and is one that ``policy`` names; without
     a policy there is nothing to prove, and it is False. ``misplaced`` pages lie on other
-    nodes: for a policy that only prefers, its spill. ``placement`` is None where the kernel
-    refused to tell (``refusal``). ``reason`` says in words why not.
+    nodes: for a policy that only prefers, its spill, which ``spill`` counts by node.
+    ``placement`` is None where the kernel refused to tell (``refusal``). ``reason`` says in
+    words why not.
     """
 
     ok: bool
@@ -29,6 +31,12 @@ class Verification:
     misplaced: int
     reason: str
     refusal: PlacementError | None = None
+
+    @property
+    def spill(self) -> dict[int, int]:
+        """The pages on nodes that the policy does not name, by node."""
+        found = self.placement.nodes if self.placement and self.policy and self.policy.nodes else {}
+        return {node: pages for node, pages in found.items() if self.policy and node not in self.policy.nodes}
 
     def __bool__(self) -> bool:
         return self.ok
@@ -57,5 +65,7 @@ def verify(policy: Policy | None, look: Callable[[], Placement]) -> Verification
         )
         if pages
     ]
+    if strays and topology().balancing:
+        reasons.append("and NUMA balancing is on, which moves pages by itself")
     text = f"{policy!r}: {', '.join(reasons)}" if reasons else ""
     return Verification(not reasons, policy, found, sum(strays.values()), text)

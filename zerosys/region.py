@@ -322,21 +322,22 @@ class SharedRegion(OwnedMapping):
 
         return verify(self._policy, self.placement)
 
-    def move_to(self, node: int) -> Placement:
+    def move_to(self, node: SupportsIndex, *, timeout: float | None = None, offset: int = 0) -> Placement:
         """Bind the region to *node* and move its pages there, checked page by page.
 
         Returns the placement afterwards. Raises PlacementError with the count of pages
         that stayed and the remedy: pages that others have mapped too move only with
-        CAP_SYS_NICE. What moved stays moved, and the policy is then the one of before.
-        See move_pages(2).
+        CAP_SYS_NICE. What moved stays moved, and the policy is then the one of before;
+        so it is after MoveTimeout, whose ``offset`` goes on from there. See
+        zerosys.move_to(), move_pages(2).
         """
+        from zerosys.moving import move_to
         from zerosys.policy import Bind, Default
-        from zerosys.whereabouts import move_to
 
         # The policy first: a page that appears meanwhile is then on the right node too.
         target = Bind(node).apply(self)
         try:
-            where = move_to(self, node)
+            where = move_to(self, node, timeout=timeout, offset=offset)
         except BaseException:
             (self._policy or Default()).apply(self)
             raise

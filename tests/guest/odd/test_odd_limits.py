@@ -16,8 +16,9 @@ from zerosys.affinity import run_on
 from zerosys.errors import PlacementError, PlacementWarning
 from zerosys.limits import Headroom, available_memory, require_memory
 from zerosys.machine import topology
+from zerosys.moving import move_to
 from zerosys.policy import Bind, PreferredMany, memory_policy
-from zerosys.whereabouts import move_to, placement
+from zerosys.whereabouts import placement
 
 MIB = 1 << 20
 

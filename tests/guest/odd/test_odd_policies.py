@@ -15,6 +15,7 @@ from zerosys.affinity import run_on
 from zerosys.errors import PlacementError, PlacementWarning
 from zerosys.limits import require_memory
 from zerosys.machine import topology
+from zerosys.moving import move_to
 from zerosys.policy import (
     Bind,
     Interleave,
@@ -25,7 +26,7 @@ from zerosys.policy import (
     memory_policy,
     policy_of,
 )
-from zerosys.whereabouts import move_to, placement
+from zerosys.whereabouts import placement
 
 
 def touched(policy, n=64):

@@ -10,8 +10,9 @@ import pytest
 
 from zerosys.limits import Headroom, require_memory
 from zerosys.machine import topology
+from zerosys.moving import move_to
 from zerosys.policy import Bind, policy_of
-from zerosys.whereabouts import move_to, placement
+from zerosys.whereabouts import placement
 
 HUGE = 2 << 20
 MFD_HUGETLB = 4

@@ -8,9 +8,10 @@ from memory import PAGE, pages
 
 from zerosys import _numa, _splice
 from zerosys.errors import PlacementError
+from zerosys.moving import move_to
 from zerosys.policy import Bind, memory_policy, policy_of
 from zerosys.region import SharedRegion
-from zerosys.whereabouts import move_to, placement
+from zerosys.whereabouts import placement
 
 MIB = 1 << 20
 
