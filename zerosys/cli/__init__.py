@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Each command: the module whose main(argv, prog) is it and whose parser(prog) tells its
 # arguments, and what it does.
 COMMANDS = {
+    "bench": ("zerosys.cli.bench", "measure this machine in a minute, each answer checked"),
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
     "doctor": ("zerosys.cli.doctor", "tell what works here, and what to do about what does not"),
     "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
