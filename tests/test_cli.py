@@ -33,7 +33,9 @@ def test_help_documents_the_exit_status():
         assert "exit status:" in done.stdout
 
 
-@pytest.mark.parametrize(("word", "hint"), [("dmo", "did you mean demo?"), ("xyzzy", "is no command; there are: ")])
+@pytest.mark.parametrize(
+    ("word", "hint"), [("dmo", "did you mean demo?"), ("xyzzy", "is no command; there are: ")]
+)
 def test_an_unknown_command_is_wrong_usage_and_gets_a_hint(word, hint):
     done = zerosys_command(word)
     assert (done.returncode, done.stdout) == (2, "")
