@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -28,7 +30,11 @@ enum zs_end_kind {
 struct zs_end {
     enum zs_end_kind kind;
     int fd;             /* -1 for memory */
+    int own;            /* fd is a description of our own, closed at the end */
+    dev_t device;       /* what fd means: another thread can close it and open something else */
+    ino_t inode;
     int blocking;       /* O_NONBLOCK was not set when the run began */
+    int sure;           /* O_NONBLOCK is set, and stays while the run lasts */
     int messages;       /* a socket whose bytes come in messages, cut where they do not fit */
     loff_t offset;      /* next byte of a file; -1: the file's own position */
     unsigned char *at;  /* next byte of memory */
@@ -41,6 +47,39 @@ static inline int zs_has_messages(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type != SOCK_STREAM;
 }
 
+/* A write to a terminal sleeps in its driver until all of it is out, even after POLLOUT, and so long
+ * as somebody holds the output (Ctrl-S). A description of our own can be non-blocking without a word
+ * to all the others who share the terminal. Opening a master's would make a new terminal. */
+static inline void zs_reopen_terminal(struct zs_end *end)
+{
+    int number, flags = fcntl(end->fd, F_GETFL);
+    char path[40];
+    if (flags < 0 || flags & O_NONBLOCK || !isatty(end->fd) || ioctl(end->fd, TIOCGPTN, &number) == 0)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", end->fd);
+    int own = open(path, (flags & O_ACCMODE) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own < 0)
+        return;
+    end->fd = own;
+    end->own = 1;
+}
+
+static inline void zs_end_close(struct zs_end *end)
+{
+    if (end->own)
+        close(end->fd);
+    end->own = 0;
+}
+
+/* Whether the descriptor still means what it meant when the transfer was made. */
+static inline int zs_end_is_same(const struct zs_end *end)
+{
+    struct stat status;
+    if (end->kind == ZS_MEMORY || fstat(end->fd, &status) < 0)
+        return 1; /* memory; or closed, which the next call will say */
+    return status.st_dev == end->device && status.st_ino == end->inode;
+}
+
 static inline ssize_t zs_end_open(struct zs_end *end, int fd, loff_t offset)
 {
     struct stat status;
@@ -48,6 +87,8 @@ static inline ssize_t zs_end_open(struct zs_end *end, int fd, loff_t offset)
     if (rc < 0)
         return rc;
     end->fd = fd;
+    end->device = status.st_dev;
+    end->inode = status.st_ino;
     end->offset = offset;
     switch (status.st_mode & S_IFMT) {
     case S_IFIFO: end->kind = ZS_PIPE; break;
@@ -57,7 +98,9 @@ static inline ssize_t zs_end_open(struct zs_end *end, int fd, loff_t offset)
         break;
     case S_IFREG:
     case S_IFBLK: end->kind = ZS_FILE; break;
-    default: end->kind = ZS_OTHER;
+    default:
+        end->kind = ZS_OTHER;
+        zs_reopen_terminal(end);
     }
     return 0;
 }
@@ -80,11 +123,11 @@ static inline int zs_ready(int fd, short events)
     return poll(&one, 1, 0) != 0;
 }
 
-/* Whether a plain call on this end could sleep although something else is ready. Of a socket its
- * O_NONBLOCK says nothing: another transfer, whose sink it is, may take that away at any time. */
+/* Whether a plain call on this end could sleep although something else is ready. A socket's
+ * O_NONBLOCK alone proves nothing: a transfer whose sink it is may take that away at any time. */
 static inline int zs_would_sleep(const struct zs_end *end, short events)
 {
-    if (end->kind != ZS_OTHER && end->kind != ZS_SOCKET)
+    if ((end->kind != ZS_OTHER && end->kind != ZS_SOCKET) || end->sure)
         return 0;
     return !zs_ready(end->fd, events);
 }

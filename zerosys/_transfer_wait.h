@@ -2,24 +2,15 @@
 #ifndef ZEROSYS_TRANSFER_WAIT_H
 #define ZEROSYS_TRANSFER_WAIT_H
 
-#include <time.h>
-
 #include "_transfer.h"
 
 #define ZS_SLICE 50000000LL     /* ns of one step */
 #define ZS_PATIENCE 500000000LL /* ns of one sleep: a signal that just missed it waits no longer */
 
-static inline long long zs_clock(clockid_t clock)
+/* ZS_DONE, what is waited for, ZS_WORKING when *until* (ns of CLOCK_MONOTONIC_COARSE) is past, or
+ * -errno with t->side. */
+static inline int zs_transfer_step_until(struct zs_transfer *t, long long until)
 {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
-/* ZS_DONE, the side that blocks, ZS_WORKING when the slice is over, or -errno with t->side. */
-static inline int zs_transfer_step(struct zs_transfer *t)
-{
-    long long until = zs_clock(CLOCK_MONOTONIC_COARSE) + ZS_SLICE;
     int rc;
     t->side = ZS_NEITHER;
     do
@@ -28,48 +19,91 @@ static inline int zs_transfer_step(struct zs_transfer *t)
     return rc;
 }
 
+static inline int zs_transfer_step(struct zs_transfer *t)
+{
+    return zs_transfer_step_until(t, zs_clock(CLOCK_MONOTONIC_COARSE) + ZS_SLICE);
+}
+
 static inline int zs_sleep(struct pollfd *watched, int n, long long ns)
 {
-    struct timespec time = {.tv_sec = ns / 1000000000LL, .tv_nsec = ns % 1000000000LL};
+    struct timespec time = {.tv_sec = ns / ZS_SECOND, .tv_nsec = ns % ZS_SECOND};
     return (int)zs_or_errno(ppoll(watched, n, &time, NULL));
 }
 
-/* Sleep until the side that a step wants can go on (0), or *deadline* has passed (in ns of
- * CLOCK_MONOTONIC, -1 is never; ZS_EXPIRED), or a signal may have come (-EINTR).
+/* After a sleep, in which another thread may have closed the descriptor and opened another file. */
+static inline int zs_still_same(struct zs_transfer *t, int want)
+{
+    if (zs_end_is_same(want == ZS_WANT_SOURCE ? &t->src : &t->dst))
+        return 0;
+    t->reused = 1;
+    return -EBADF;
+}
+
+/* ns that may be slept, and in *why* what it means when they are over; none left: -1. */
+static inline long long zs_patience(const struct zs_transfer *t, long long deadline, int *why)
+{
+    long long now = zs_clock(CLOCK_MONOTONIC), most = ZS_PATIENCE;
+    *why = -EINTR;
+    if (deadline >= 0 && deadline - now < most) {
+        most = deadline - now;
+        *why = ZS_EXPIRED;
+    }
+    if (t->stall >= 0 && t->progressed + t->stall - now < most) {
+        most = t->progressed + t->stall - now;
+        *why = ZS_STALLED;
+    }
+    return most > 0 ? most : -1;
+}
+
+/* Sleep until what a step wants can be had (0), or *deadline* has passed (in ns of
+ * CLOCK_MONOTONIC, -1 is never; ZS_EXPIRED), or nothing moved for too long (ZS_STALLED), or a
+ * signal may have come (-EINTR).
  * A descriptor that poll calls ready and that then moves nothing must not make us spin: after
  * the second such round each costs a pause of a millisecond, doubled up to 64. */
 static inline int zs_transfer_wait(struct zs_transfer *t, int want, long long deadline)
 {
     struct pollfd one = {.fd = want == ZS_WANT_SOURCE ? t->src.fd : t->dst.fd,
                          .events = want == ZS_WANT_SOURCE ? POLLIN : POLLOUT};
-    /* Both hops count: into the stage, and out of it. */
-    unsigned long long progress = 2 * zs_delivered(t) + t->stranded;
-    long long most = ZS_PATIENCE, left = ZS_PATIENCE;
-    if (deadline >= 0 && (left = deadline - zs_clock(CLOCK_MONOTONIC)) <= 0)
-        return ZS_EXPIRED;
-    t->futile = progress == t->seen ? t->futile : 0;
-    t->seen = progress;
-    int rc = zs_sleep(&one, 1, left < most ? left : most);
-    if (rc == 0)
-        return -EINTR;
-    if (rc > 0 && ++t->futile > 2) {
-        most = 1000000LL << (t->futile < 9 ? t->futile - 3 : 6);
-        rc = zs_sleep(NULL, 0, left < most ? left : most);
+    unsigned long long progress = zs_progress(t);
+    long long most, pause;
+    int why, rc;
+    if (progress != t->seen || want == ZS_WANT_TIME) {
+        t->futile = 0;
+        t->progressed = zs_clock(CLOCK_MONOTONIC);
     }
-    return rc < 0 ? rc : 0;
+    t->seen = progress;
+    if ((most = zs_patience(t, deadline, &why)) < 0)
+        return why;
+    if (want == ZS_WANT_TIME) {
+        pause = zs_until_credit(t);
+        rc = zs_sleep(NULL, 0, pause < most ? pause : most);
+        return rc < 0 ? rc : 0;
+    }
+    rc = zs_sleep(&one, 1, most);
+    if (rc == 0)
+        return why;
+    if (rc > 0 && ++t->futile > 2) {
+        pause = 1000000LL << (t->futile < 9 ? t->futile - 3 : 6);
+        rc = zs_sleep(NULL, 0, pause < most ? pause : most);
+    }
+    return rc < 0 ? rc : zs_still_same(t, want);
 }
 
-/* Step and sleep until ZS_DONE, ZS_EXPIRED, ZS_WORKING (time to look at signals) or -errno. */
+/* Step and sleep until ZS_DONE, ZS_EXPIRED, ZS_STALLED, ZS_WORKING (time to look at signals: one
+ * that comes between two sleeps interrupts neither) or -errno. */
 static inline int zs_transfer_drive(struct zs_transfer *t, long long deadline)
 {
+    long long until = zs_clock(CLOCK_MONOTONIC_COARSE) + ZS_SLICE;
     for (;;) {
-        int rc = zs_transfer_step(t);
+        int rc = zs_transfer_step_until(t, until);
         if (rc == ZS_WORKING && deadline >= 0 && zs_clock(CLOCK_MONOTONIC) >= deadline)
             return ZS_EXPIRED;
-        if (rc != ZS_WANT_SOURCE && rc != ZS_WANT_SINK)
+        if (rc != ZS_WANT_SOURCE && rc != ZS_WANT_SINK && rc != ZS_WANT_TIME)
             return rc;
         if ((rc = zs_transfer_wait(t, rc, deadline)) != 0)
             return rc;
+        if (zs_clock(CLOCK_MONOTONIC_COARSE) >= until)
+            return ZS_WORKING;
     }
 }
 
