@@ -19,7 +19,7 @@ LAYERS = [
         _descriptor _rights
         _memfd _range _populate _mmap _loan
         _numa
-        _transfer
+        _nonblock _transfer _relay
         _ring _atomics
         """,
         """
@@ -47,7 +47,9 @@ GROUND = {"_result", "_args"}
 TAKES = {
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
+    "_relay": {"_transfer"},
     "_rights": {"_descriptor"},
+    "_transfer": {"_nonblock"},
 }
 
 _FROM = re.compile(r"^\s*from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n#]*)", re.MULTILINE)

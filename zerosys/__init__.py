@@ -31,15 +31,21 @@ _HOME = {
     "Preferred": "policy",
     "PreferredMany": "policy",
     "Protection": "flags",
+    "PumpError": "errors",
+    "PumpResult": "pumps",
+    "PumpTimeout": "errors",
     "RegionHandle": "handle",
+    "RelayResult": "pumps",
     "Seal": "flags",
     "SharedRegion": "region",
+    "ShortSource": "errors",
     "SpliceFlag": "flags",
     "SyncFlag": "flags",
     "Topology": "machine",
     "Unsupported": "errors",
     "Verification": "proof",
     "WeightedInterleave": "policy",
+    "WouldCopy": "errors",
     "add_seals": "_memfd",
     "available_memory": "limits",
     "copy_file_range": "_splice",
@@ -56,7 +62,9 @@ _HOME = {
     "pipe_occupancy": "_splice",
     "placement": "whereabouts",
     "policy_of": "policy",
+    "pump": "pumps",
     "read_numa_maps": "numa_maps",
+    "relay": "pumps",
     "run_on": "affinity",
     "sendfile": "_splice",
     "set_home_node": "homing",
@@ -69,7 +77,7 @@ _HOME = {
 }
 
 # Modules whose functions are called by the module's name: zerosys.handle.send().
-_MODULES = ("doctor", "handle", "hugepages", "shared_memory")
+_MODULES = ("doctor", "handle", "hugepages", "pumps", "shared_memory")
 
 __all__ = ["__version__", "get_include", *_HOME]
 

@@ -1,6 +1,7 @@
 from zerosys import doctor as doctor
 from zerosys import handle as handle
 from zerosys import hugepages as hugepages
+from zerosys import pumps as pumps
 from zerosys import shared_memory as shared_memory
 from zerosys._memfd import add_seals as add_seals
 from zerosys._memfd import get_seals as get_seals
@@ -21,7 +22,11 @@ from zerosys.errors import MoveTimeout as MoveTimeout
 from zerosys.errors import NotReady as NotReady
 from zerosys.errors import PlacementError as PlacementError
 from zerosys.errors import PlacementWarning as PlacementWarning
+from zerosys.errors import PumpError as PumpError
+from zerosys.errors import PumpTimeout as PumpTimeout
+from zerosys.errors import ShortSource as ShortSource
 from zerosys.errors import Unsupported as Unsupported
+from zerosys.errors import WouldCopy as WouldCopy
 from zerosys.flags import Advice as Advice
 from zerosys.flags import MapFlag as MapFlag
 from zerosys.flags import MemfdFlag as MemfdFlag
@@ -54,6 +59,10 @@ from zerosys.policy import WeightedInterleave as WeightedInterleave
 from zerosys.policy import memory_policy as memory_policy
 from zerosys.policy import policy_of as policy_of
 from zerosys.proof import Verification as Verification
+from zerosys.pumps import PumpResult as PumpResult
+from zerosys.pumps import RelayResult as RelayResult
+from zerosys.pumps import pump as pump
+from zerosys.pumps import relay as relay
 from zerosys.region import SharedRegion as SharedRegion
 from zerosys.selection import cpu_set as cpu_set
 from zerosys.selection import node_set as node_set
@@ -88,15 +97,21 @@ __all__ = [
     "Preferred",
     "PreferredMany",
     "Protection",
+    "PumpError",
+    "PumpResult",
+    "PumpTimeout",
     "RegionHandle",
+    "RelayResult",
     "Seal",
     "SharedRegion",
+    "ShortSource",
     "SpliceFlag",
     "SyncFlag",
     "Topology",
     "Unsupported",
     "Verification",
     "WeightedInterleave",
+    "WouldCopy",
     "__version__",
     "add_seals",
     "available_memory",
@@ -115,7 +130,9 @@ __all__ = [
     "pipe_occupancy",
     "placement",
     "policy_of",
+    "pump",
     "read_numa_maps",
+    "relay",
     "run_on",
     "sendfile",
     "set_home_node",

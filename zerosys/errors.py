@@ -49,3 +49,40 @@ class NotReady(TimeoutError):
 
 class PlacementWarning(UserWarning):
     """Placement was asked for without ``strict``, and is not what was asked."""
+
+
+class PumpError(OSError):
+    """A pump could not go on: which end failed, what had arrived by then, and what is still held.
+
+    ``side`` is "source", "sink" or None; ``moved`` counts the bytes that the sink has
+    accepted, by any path; ``stranded`` those that were taken from the source and that the
+    sink has not, which are ``stranded_bytes``.
+    """
+
+    side: str | None
+    moved: int
+    stranded: int
+    stranded_bytes: bytes
+
+    def __init__(
+        self, *args: object, side: str | None = None, moved: int = 0, stranded_bytes: bytes = b""
+    ) -> None:
+        super().__init__(*args)
+        self.side, self.moved, self.stranded_bytes = side, moved, stranded_bytes
+        self.stranded = len(stranded_bytes)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # OSError rebuilds itself from its arguments; the progress rides along as state.
+        return type(self), self.args, self.__dict__
+
+
+class PumpTimeout(PumpError, TimeoutError):
+    """The time was over, or nothing had moved for too long, before the pump was done."""
+
+
+class ShortSource(PumpError, EOFError):
+    """The source ended before it had given as many bytes as were asked for."""
+
+
+class WouldCopy(PumpError, Unsupported):
+    """A strict pump came to where it would have to copy; nothing was copied."""
