@@ -27,8 +27,9 @@ def test_mpi_carries_from_region_to_region_between_hosts(tmp_path):
             "-hosts",
             f"{first},{second}",
         ]
+        work = [sys.executable, TREE / "examples/regions_over_mpi.py"]
         done = subprocess.run(
-            [on, first, *map(str, command), "-n", "2", sys.executable, str(TREE / "examples/regions_over_mpi.py")],
+            [on, first, *map(str, [*command, "-n", "2", *work])],
             capture_output=True, text=True, timeout=100, env=os.environ | {"PYTHONPATH": str(TREE)},
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
