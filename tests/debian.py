@@ -1,4 +1,4 @@
-"""Debian's own numactl package: its tools are the referees of ours. They are run from outside, as any program."""
+"""Debian's own numactl package: its tools, run from outside as any program, are the referees of ours."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ VERSION = "2.0.16"
 
 @cache
 def refusal() -> str | None:
-    """Why the package is no referee here, or None if it is: it must be installed, and of the version compared."""
+    """Why the package is no referee here, or None if it is: installed, and of the version compared."""
     if not shutil.which("dpkg-query"):
         return "this machine has no Debian packages"
     asked = ["dpkg-query", "--show", "--showformat=${Version}", "numactl"]

@@ -24,7 +24,9 @@ COMMANDS = {
 }
 # Each tool that the command is when it is called, or linked, by that name or zerosys-NAME:
 # the module whose main(argv, prog) behaves as the tool does.
-TOOLS: dict[str, str] = {}
+TOOLS: dict[str, str] = {
+    "numastat": "zerosys.cli.numastat",
+}
 
 
 def parser() -> argparse.ArgumentParser:

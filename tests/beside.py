@@ -1,0 +1,115 @@
+"""Debian's tool and ours, one beside the other, on a machine of made-up nodes and processes.
+
+    theirs, ours = beside("numastat", [Case(["-m"], machine)])[0]
+
+Both read the same files, laid over /sys/devices/system/node and /proc in a mount namespace, so that
+nothing moves between them and their outputs can be compared whole. Ours runs in a fork of one
+interpreter, so that hundreds of lines take seconds. `python beside.py` is what runs inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+NODES = "/sys/devices/system/node"
+_INSIDE = f'mount --bind "$0/node" {NODES} && mount --bind "$0/proc" /proc && exec "$@"'
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line, and the files that it finds: {"node/node0/meminfo": text, "proc/7/status": text}."""
+
+    argv: list[str]
+    files: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    stdout: str
+    stderr: str
+
+
+def beside(tool: str, theirs: str, cases: Sequence[Case]) -> list[tuple[Outcome, Outcome]]:
+    """What *theirs*, the path of Debian's *tool*, and ours make of each case."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("node", "proc"):
+            Path(folder, name).mkdir()
+        done = subprocess.run(
+            ["unshare", *user, "--mount", "--propagation", "private", "sh", "-c", _INSIDE, folder]
+            + [sys.executable, __file__, tool, theirs, folder],
+            input=json.dumps([asdict(case) for case in cases]),
+            capture_output=True, text=True, timeout=110,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{done.stdout}{done.stderr}")
+    return [(Outcome(*one), Outcome(*other)) for one, other in json.loads(done.stdout)]
+
+
+def _lay(root: Path, files: dict[str, str]) -> None:
+    for name in ("node", "proc"):
+        for path in sorted((root / name).rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def _forked(tool: str, argv: list[str], env: dict[str, str]) -> tuple[int, str, str]:
+    """Run ours as the script of that name would be run."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        pid = os.fork()
+        if not pid:
+            status = 70
+            try:
+                os.dup2(out.fileno(), 1)
+                os.dup2(err.fileno(), 2)
+                os.environ.update(env)
+                sys.argv[:] = [f"/usr/bin/{tool}", *argv]
+                from zerosys.cli import main
+
+                status = main()
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        out.seek(0)
+        err.seek(0)
+        return status, _decoded(out.read()), _decoded(err.read())
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "backslashreplace")
+
+
+def _inside(tool: str, theirs: str, root: str) -> None:
+    import zerosys.cli.numastat  # noqa: F401  # once, before the forks
+
+    outcomes = []
+    for case in json.load(sys.stdin):
+        _lay(Path(root), case["files"])
+        done = subprocess.run(
+            [tool, *case["argv"]],
+            executable=theirs,
+            capture_output=True,
+            env={**os.environ, **case["env"]},
+        )
+        one = done.returncode, _decoded(done.stdout), _decoded(done.stderr)
+        outcomes.append([one, _forked(tool, case["argv"], case["env"])])
+    json.dump(outcomes, sys.stdout)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    _inside(*sys.argv[1:])
