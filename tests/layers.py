@@ -21,6 +21,8 @@ LAYERS = [
         _numa
         _nonblock _transfer _relay
         _ring _atomics
+        _transfer
+        _ring _ring_reader _ring_writer _atomics
         """,
         """
         flags errors sizes refusal extent
@@ -50,6 +52,8 @@ TAKES = {
     "_relay": {"_transfer"},
     "_rights": {"_descriptor"},
     "_transfer": {"_nonblock"},
+    "_ring_reader": {"_ring"},
+    "_ring_writer": {"_ring"},
 }
 
 _FROM = re.compile(r"^\s*from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n#]*)", re.MULTILINE)

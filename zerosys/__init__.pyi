@@ -7,6 +7,10 @@ from zerosys._memfd import add_seals as add_seals
 from zerosys._memfd import get_seals as get_seals
 from zerosys._memfd import memfd_create as memfd_create
 from zerosys._mmap import Mapping as Mapping
+from zerosys._ring import Full as Full
+from zerosys._ring import Overrun as Overrun
+from zerosys._ring import PeerDead as PeerDead
+from zerosys._ring import RingCorrupt as RingCorrupt
 from zerosys._splice import copy_file_range as copy_file_range
 from zerosys._splice import linkat as linkat
 from zerosys._splice import pipe_capacity as pipe_capacity
@@ -64,6 +68,8 @@ from zerosys.pumps import RelayResult as RelayResult
 from zerosys.pumps import pump as pump
 from zerosys.pumps import relay as relay
 from zerosys.region import SharedRegion as SharedRegion
+from zerosys.ring.message import MessageRing as MessageRing
+from zerosys.ring.stream import StreamRing as StreamRing
 from zerosys.selection import cpu_set as cpu_set
 from zerosys.selection import node_set as node_set
 from zerosys.weights import interleave_weights as interleave_weights
@@ -78,16 +84,20 @@ __all__ = [
     "Backing",
     "Bind",
     "Default",
+    "Full",
     "Interleave",
     "Local",
     "MapFlag",
     "MappedRange",
     "Mapping",
     "MemfdFlag",
+    "MessageRing",
     "MoveFlag",
     "MoveTimeout",
     "Node",
     "NotReady",
+    "Overrun",
+    "PeerDead",
     "Placement",
     "PlacementError",
     "PlacementWarning",
@@ -102,10 +112,12 @@ __all__ = [
     "PumpTimeout",
     "RegionHandle",
     "RelayResult",
+    "RingCorrupt",
     "Seal",
     "SharedRegion",
     "ShortSource",
     "SpliceFlag",
+    "StreamRing",
     "SyncFlag",
     "Topology",
     "Unsupported",

@@ -26,30 +26,36 @@ static inline int zs_message_is_whole(const struct zs_ring *ring, uint64_t lengt
     return length > ring->size - ZS_RECORD;
 }
 
-/* Where the bytes of a message of up to length bytes go, once there is room for its span. */
-static inline unsigned char *zs_message_place(struct zs_ring_writer *w, uint64_t length)
+/* Where the bytes of a message of up to length bytes go, `ahead` counts after what is published. */
+static inline unsigned char *zs_message_place(struct zs_ring_writer *w, uint64_t ahead, uint64_t length)
 {
-    return zs_ring_at(&w->ring, w->head) + (zs_message_is_whole(&w->ring, length) ? 0 : ZS_RECORD);
+    return zs_ring_at(&w->ring, w->head + ahead) + (zs_message_is_whole(&w->ring, length) ? 0 : ZS_RECORD);
 }
 
-/* Publish a message of length bytes that lie where room for up to claimed bytes was claimed. */
-static inline void zs_message_publish(struct zs_ring_writer *w, uint64_t claimed, uint64_t length)
+/* Finish, and do not publish, the record of length bytes that lie there, where room for `claimed` bytes
+ * was claimed. Returns its span. */
+static inline uint64_t zs_message_lay(struct zs_ring_writer *w, uint64_t ahead, uint64_t claimed, uint64_t length)
 {
     struct zs_ring_control *control = w->ring.control;
-    uint64_t span = zs_message_span(&w->ring, length);
+    uint64_t sequence = w->sequence++;
     if (zs_message_is_whole(&w->ring, claimed)) {
-        ZS_RING_STORE(&control->whole_at, w->head, RELAXED, data);
+        ZS_RING_STORE(&control->whole_at, w->head + ahead, RELAXED, data);
         ZS_RING_STORE(&control->whole_length, length, RELAXED, data);
-        ZS_RING_STORE(&control->whole_sequence, w->sequence, RELAXED, data);
-        span = w->ring.size;
-    } else {
-        struct zs_ring_record *record = (struct zs_ring_record *)zs_ring_at(&w->ring, w->head);
-        ZS_RING_STORE(&record->length, length, RELAXED, data);
-        ZS_RING_STORE(&record->sequence, w->sequence, RELAXED, data);
+        ZS_RING_STORE(&control->whole_sequence, sequence, RELAXED, data);
+        return w->ring.size;
     }
+    struct zs_ring_record *record = (struct zs_ring_record *)zs_ring_at(&w->ring, w->head + ahead);
+    ZS_RING_STORE(&record->length, length, RELAXED, data);
+    ZS_RING_STORE(&record->sequence, sequence, RELAXED, data);
+    return zs_message_span(&w->ring, length);
+}
+
+/* Publish records that were laid, of span counts together. */
+static inline void zs_message_publish(struct zs_ring_writer *w, uint64_t span)
+{
     zs_writer_publish(w, span);
     /* After the head: who dies in between counts one message twice, and loses none. */
-    ZS_RING_STORE(&control->sequence, ++w->sequence, RELAXED, none);
+    ZS_RING_STORE(&w->ring.control->sequence, w->sequence, RELAXED, none);
 }
 
 /* The message at count, of which waiting counts are published. -EPROTO for a length that does not fit;

@@ -30,6 +30,8 @@
 #define ZS_RING_OR(at, bits, order, sync) __atomic_fetch_or(at, bits, __ATOMIC_##order)
 #define ZS_RING_AND(at, bits, order, sync) __atomic_fetch_and(at, bits, __ATOMIC_##order)
 #define ZS_RING_SWAP(at, value, order, sync) __atomic_exchange_n(at, value, __ATOMIC_##order)
+#define ZS_RING_CAS(at, before, value, order, sync) \
+    __atomic_compare_exchange_n(at, before, value, 0, __ATOMIC_##order, __ATOMIC_ACQUIRE)
 #endif
 
 /* Further than any joiner moves up before it calls the floor a stranger's. */
@@ -63,6 +65,16 @@ struct zs_ring_reader {
     uint64_t taken, lost, high_water;
     int known;         /* whether sequence is */
 };
+
+/* Counters for people, from any process. */
+static inline uint64_t zs_ring_read_u64(const uint64_t *at) { return ZS_RING_LOAD(at, RELAXED, none); }
+static inline uint32_t zs_ring_read_u32(const uint32_t *at) { return ZS_RING_LOAD(at, RELAXED, none); }
+
+/* By the only one who writes it. */
+static inline void zs_ring_add_u64(uint64_t *at, uint64_t n)
+{
+    ZS_RING_STORE(at, ZS_RING_LOAD(at, RELAXED, none) + n, RELAXED, none);
+}
 
 /* Whether count a lies after b, of two that are less than half of all counts apart. */
 static inline int zs_ring_after(uint64_t a, uint64_t b) { return (int64_t)(a - b) > 0; }

@@ -1,0 +1,173 @@
+"""The two files of a ring: control, which all may write, and data, mapped twice in a row."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from zerosys import backing, filling, names
+from zerosys._descriptor import Descriptor, duplicate, own
+from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping
+from zerosys.backing import Backing
+from zerosys.errors import PlacementError
+from zerosys.region import SharedRegion
+
+if TYPE_CHECKING:
+    from zerosys.nodes import Spec
+    from zerosys.policy import Policy
+
+# A named ring is two names; the data's comes first, so that whoever finds the ring finds its data.
+DATA = ".data"
+
+
+@dataclass(frozen=True)
+class DataWish:
+    """What the data of a ring was asked to be: the words of SharedRegion.create()."""
+
+    node: Spec | None
+    policy: Policy | None
+    pages: str
+    populate: bool
+    lock: bool | Literal["try"]
+    strict: bool
+    force: bool
+    keep: bool
+    mode: int
+
+
+class Data:
+    """Owns the descriptor of a ring's data, and its mirrored mappings: one to read, one to write."""
+
+    def __init__(self, fd: Descriptor, size: int, made: Backing, policy: Policy | None, path: str | None) -> None:
+        self.fd, self.size, self.backing, self.policy, self.path = fd, size, made, policy, path
+        self._read: Mapping | None = None
+        self._write: Mapping | None = None
+
+    @classmethod
+    def create(cls, size: int, name: str | None, wish: DataWish) -> Data:
+        """Make *size* bytes as SharedRegion.create() does, placed, populated and verified."""
+        with SharedRegion.create(size, name=name, **wish.__dict__) as region:
+            # The descriptor keeps the memory, and its lock the name, when the region is left.
+            path = names.find(name) if name else None
+            return cls(duplicate(region), size, region.backing, region.policy, path)
+
+    @classmethod
+    def found(cls, fd: Descriptor, size: int, path: str | None) -> Data:
+        """What arrived as *fd*, which is the object's from now on, or was found at *path*."""
+        try:
+            if path:
+                found = backing.found_by_name(os.fstat(fd.fileno()))
+            else:
+                found = backing.inspect(fd.fileno(), None, read_only=True, unsealed=False)
+            page = _page(fd)
+            pages = backing.huge_label(page) if page > backing.BASE_PAGE else "base"
+            source = ("hugetlbfs" if page > backing.BASE_PAGE else "tmpfs") if path else found.source
+            return cls(fd, size, Backing(source, pages, page, 0, found.sealed), None, path)
+        except BaseException:
+            fd.close()
+            raise
+
+    def mapping(self, *, writable: bool) -> Mapping:
+        """The mirrored mapping, made when it is first asked for, with every page that exists mapped."""
+        have = self._write if writable else self._read
+        if have is None or have.closed:
+            align = backing.thp_size() if self.backing.pages == "thp" and self.size >= backing.thp_size() else 0
+            protection = PROT_READ | PROT_WRITE if writable else PROT_READ
+            have = Mapping(self.fd, self.size, protection=protection, mirror=True, align=align)
+            try:
+                if self.policy and self.backing.page_size > backing.BASE_PAGE:
+                    self._apply(have)  # hugetlb's holds for one mapping
+                filling.map_in(have, write=writable)
+            except BaseException:
+                have.close()
+                raise
+            if writable:
+                self._write = have
+            else:
+                self._read = have
+        return have
+
+    def _apply(self, mapping: Mapping) -> None:
+        assert self.policy
+        try:
+            self.policy.apply(mapping)
+        except PlacementError:
+            pass  # its pages exist, and lie where the creator's policy put them
+
+    @property
+    def shown(self) -> Mapping:
+        """The mapping that the ring itself lends: the writer's, where there is one."""
+        return self._write if self._write and not self._write.closed else self.mapping(writable=False)
+
+    def mappings(self) -> list[Mapping]:
+        return [mapping for mapping in (self._read, self._write) if mapping]
+
+    def file_id(self) -> tuple[int, int]:
+        about = os.fstat(self.fd.fileno())
+        return about.st_dev, about.st_ino
+
+
+def _page(fd: Descriptor) -> int:
+    from zerosys._mmap import page_size_of
+
+    return int(page_size_of(fd))
+
+
+def create_control(size: int, mode: int, path: str | None) -> tuple[Descriptor, Mapping]:
+    """A zeroed control file of *size* bytes, populated, that can be given the name *path*."""
+    with ExitStack() as undo:
+        span = -(-size // backing.BASE_PAGE) * backing.BASE_PAGE
+        fd, _, _ = backing.open_backing(span, "base", mode, path)
+        undo.callback(fd.close)
+        mapping = Mapping(fd, span)
+        undo.callback(mapping.close)
+        mapping.populate()
+        undo.pop_all()
+        return fd, mapping
+
+
+def map_control(fd: Descriptor, *, named: bool) -> Mapping:
+    """Map the control file that arrived as *fd*: its size cannot change under us, unless it has a name."""
+    if not named:
+        backing.inspect(fd.fileno(), None, read_only=False, unsealed=False)
+    size = os.fstat(fd.fileno()).st_size
+    return Mapping(fd, size)
+
+
+def join(name: str, timeout: float) -> tuple[Descriptor, Descriptor, str]:
+    """Open both files of the ring called *name*, and its path: control for writing, data too where allowed."""
+    control, path, _ = names.join(names.checked(name), read_only=False, timeout=timeout)
+    try:
+        try:
+            data, _, _ = names.join(names.checked(name + DATA), read_only=False, timeout=timeout)
+        except PermissionError:
+            data, _, _ = names.join(names.checked(name + DATA), read_only=True, timeout=timeout)
+    except BaseException:
+        control.close()
+        raise
+    return control, data, path
+
+
+def publish(control: Descriptor, path: str, *, keep: bool) -> None:
+    """Give the complete ring its name, the last step of its creation."""
+    names.publish(control, path, keep=keep)
+
+
+def clear_orphan(name: str) -> None:
+    """Remove data whose creator died before the ring had its name."""
+    try:
+        path = names.find(name + DATA)
+    except FileNotFoundError:
+        return
+    if not os.path.lexists(f"{names.SHM}/{name}"):
+        names.collect(path)
+
+
+def take(fd: Any) -> Descriptor:
+    """A duplicate of a descriptor that somebody else has."""
+    return duplicate(fd)
+
+
+__all__ = ["DATA", "Data", "DataWish", "clear_orphan", "create_control", "join", "map_control", "own", "publish", "take"]
