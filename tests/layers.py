@@ -20,8 +20,6 @@ LAYERS = [
         _memfd _range _populate _mmap _loan
         _numa
         _nonblock _transfer _relay
-        _ring _atomics
-        _transfer
         _ring _ring_reader _ring_writer _atomics
         """,
         """
@@ -51,9 +49,9 @@ TAKES = {
     "_populate": {"_range"},
     "_relay": {"_transfer"},
     "_rights": {"_descriptor"},
-    "_transfer": {"_nonblock"},
     "_ring_reader": {"_ring"},
     "_ring_writer": {"_ring"},
+    "_transfer": {"_nonblock"},
 }
 
 _FROM = re.compile(r"^\s*from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|[^\n#]*)", re.MULTILINE)
