@@ -26,6 +26,7 @@ LAYERS = [
         flags errors sizes refusal extent
         record sysfs hmat hugepages
         nodes machine selection affinity policy
+        locality devices routes gpus visible nvml cuda_driver trail
         numa_maps whereabouts moving migration weights homing
         limits cgroups locking
         attached logout extant

@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Access": "hmat",
     "Advice": "flags",
+    "Affinity": "locality",
     "Backing": "backing",
     "Bind": "policy",
     "Default": "policy",
@@ -63,6 +64,7 @@ _HOME = {
     "memory_policy": "policy",
     "migrate": "migration",
     "move_to": "moving",
+    "node_of": "locality",
     "node_set": "selection",
     "pipe_capacity": "_splice",
     "pipe_occupancy": "_splice",

@@ -45,6 +45,8 @@ from zerosys.handle import RegionHandle as RegionHandle
 from zerosys.hmat import Access as Access
 from zerosys.homing import set_home_node as set_home_node
 from zerosys.limits import available_memory as available_memory
+from zerosys.locality import Affinity as Affinity
+from zerosys.locality import node_of as node_of
 from zerosys.machine import Node as Node
 from zerosys.machine import Topology as Topology
 from zerosys.machine import topology as topology
@@ -81,6 +83,7 @@ __version__: str
 __all__ = [
     "Access",
     "Advice",
+    "Affinity",
     "Backing",
     "Bind",
     "Default",
@@ -137,6 +140,7 @@ __all__ = [
     "memory_policy",
     "migrate",
     "move_to",
+    "node_of",
     "node_set",
     "pipe_capacity",
     "pipe_occupancy",

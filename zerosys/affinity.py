@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 from zerosys.errors import PlacementError
 from zerosys.machine import topology
-from zerosys.nodes import Spec, format, parse
+from zerosys.nodes import Spec, format, is_plain, parse
 from zerosys.refusal import warn
+from zerosys.selection import cpu_set, node_set
 
 
 @contextmanager
@@ -18,6 +19,8 @@ def run_on(
     nodes: Spec | None = None, *, cpus: Spec | None = None, strict: bool = True
 ) -> Iterator[frozenset[int]]:
     """Have the calling thread run only on the CPUs of *nodes*, or on *cpus*, inside the block.
+
+    Both are as node_set() and cpu_set() take them: ``run_on("cuda:0")``, ``run_on(cpus="!0")``.
 
     Gives the CPUs in effect. On every way out the thread has the CPUs that it had
     before; blocks nest. Memory does not matter here: a node needs CPUs only, and of
@@ -46,7 +49,7 @@ def _run_on_nodes(spec: Spec, strict: bool) -> frozenset[int]:
     machine = topology()
     if _is_all(spec):
         return _pin(machine.online_cpus)
-    chosen = parse(spec, frozenset(machine.nodes))
+    chosen = node_set(spec, role="cpus")
     bare = chosen - machine.nodes_with_cpus
     if bare:
         _complain(
@@ -67,7 +70,8 @@ def _run_on_cpus(spec: Spec, strict: bool) -> frozenset[int]:
     online = topology().online_cpus
     if _is_all(spec):
         return _pin(online)
-    chosen = parse(spec, what="CPU")
+    plain = not isinstance(spec, str) or is_plain(spec)
+    chosen = parse(spec, what="CPU") if plain else cpu_set(spec)
     away = chosen - online
     if away:
         _complain(f"CPU {format(away)} is not online (online: {format(online)})", strict or away == chosen)

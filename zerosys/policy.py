@@ -13,8 +13,9 @@ from zerosys.errors import PlacementError, Unsupported
 from zerosys.extent import Memory, pages_of
 from zerosys.flags import PolicyFlag, PolicyMode
 from zerosys.machine import topology
-from zerosys.nodes import Spec, format, parse, parse_list
+from zerosys.nodes import Spec, format, is_plain, parse, parse_list
 from zerosys.refusal import placement_error, warn
+from zerosys.selection import node_set
 
 #: Modes by the kernel that brought them, with what to use on an older one.
 _NEWER = {
@@ -27,9 +28,9 @@ _NEWER = {
 class Policy:
     """How pages choose their node. Equal by kind and nodes; immutable; pickles.
 
-    Nodes are an int, text such as ``"0,2-5"``, "all" (those this process may use), or
-    an iterable of ints. They are held against the machine when the policy is applied,
-    not before, so that a policy can come from another machine.
+    Nodes are an int, text as node_set() takes it (``"0,2-5"``, "all", "!1", "cuda:0"), an
+    Affinity, or an iterable of ints. Numbers are held against the machine when the policy is
+    applied, not before, so that a policy can come from another machine.
     """
 
     nodes: frozenset[int]
@@ -38,9 +39,10 @@ class Policy:
     def __init__(self, nodes: Spec) -> None:
         if type(self) is Policy:
             raise TypeError("a Policy is made as one of its kinds: Bind, Preferred, Interleave, ...")
-        everything = isinstance(nodes, str) and nodes.strip() == "all"
-        # From procfs: in a container that refuses policy calls the policy can still be made.
-        chosen = parse(nodes, topology().allowed_nodes if everything else None)
+        # Plain numbers need no machine, and all else is read from sysfs and procfs: in a container
+        # that refuses policy calls the policy can still be made.
+        here = isinstance(nodes, str) and not is_plain(nodes)
+        chosen = node_set(nodes) if here else parse(nodes)
         if max(chosen) >= _numa.NODES_MAX:
             raise ValueError(f"a node is 0 to {_numa.NODES_MAX - 1}, not {max(chosen)}")
         object.__setattr__(self, "nodes", chosen)

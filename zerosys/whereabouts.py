@@ -60,7 +60,9 @@ def placement(memory: Memory | int, *, fd: int | HasFileno | None = None) -> Pla
     have mapped count in each. Raises ProcessLookupError, and PermissionError for another
     user's process. See numa_maps in proc(5).
     """
-    if isinstance(memory, int) and not isinstance(memory, bool):
+    if isinstance(memory, bool):
+        raise TypeError(f"placement takes memory, or a process by its id, not {memory}")
+    if isinstance(memory, int):
         return _of_process(memory)
     with pages_of(memory) as whole:
         extent, when = whole.distinct, time.time()
