@@ -17,7 +17,7 @@ LAYERS = [
         _result _args
         _splice
         _descriptor _rights
-        _memfd _range _populate _mmap _loan
+        _memfd _range _populate _mmap _loan _dlpack
         _numa
         _nonblock _transfer _relay
         _ring _ring_reader _ring_writer _atomics
@@ -29,7 +29,7 @@ LAYERS = [
         locality devices routes gpus visible nvml cuda_driver trail
         numa_maps whereabouts moving migration weights homing
         limits cgroups locking
-        attached logout extant
+        attached logout extant pinned
         """,
         """
         region handle window

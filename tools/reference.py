@@ -31,9 +31,8 @@ def entry(name: str) -> str:
     return f"- `{name}{signature(value)}`: {first}"
 
 
-def methods(name: str) -> str:
+def methods(value: object) -> str:
     """What a class of ours lets its objects do, a line each."""
-    value = getattr(zerosys, name)
     if not inspect.isclass(value) or issubclass(value, (enum.Enum, tuple, Exception)):
         return ""
     lines = []
@@ -61,6 +60,16 @@ def functions(module: ModuleType) -> str:
     return f"\n## {module.__name__}, by the module's name\n\n" + "".join(lines)
 
 
+def package(module: ModuleType) -> str:
+    """The public names of a package that is called by its name."""
+    lines = []
+    for name in sorted(module.__all__, key=lambda name: (name.lower(), name)):
+        value = getattr(module, name)
+        first = (inspect.getdoc(value) or "").split("\n")[0]
+        lines.append(f"- `{module.__name__}.{name}{signature(value)}`: {first}\n{methods(value)}")
+    return f"\n## {module.__name__}, by the package's name\n\n" + "".join(lines)
+
+
 def page() -> str:
     """The text of the reference."""
     names = sorted(set(zerosys.__all__) - {"__version__"}, key=lambda name: (name.lower(), name))
@@ -69,8 +78,12 @@ def page() -> str:
         homes.setdefault(getattr(zerosys, name).__module__, []).append(name)
     parts = [HEAD]
     for home in sorted(homes):
-        parts.append(f"\n## {home}\n\n" + "".join(entry(name) + "\n" + methods(name) for name in homes[home]))
-    parts += [functions(getattr(zerosys, name)) for name in zerosys._MODULES]
+        parts.append(
+            f"\n## {home}\n\n"
+            + "".join(entry(name) + "\n" + methods(getattr(zerosys, name)) for name in homes[home])
+        )
+    parts += [functions(getattr(zerosys, name)) for name in zerosys._MODULES if name != "cuda"]
+    parts.append(package(zerosys.cuda))
     return "".join(parts)
 
 

@@ -12,6 +12,7 @@ _HOME = {
     "Affinity": "locality",
     "Backing": "backing",
     "Bind": "policy",
+    "CudaError": "errors",
     "Default": "policy",
     "Full": "_ring",
     "Interleave": "policy",
@@ -25,6 +26,7 @@ _HOME = {
     "MoveTimeout": "errors",
     "Node": "machine",
     "NotReady": "errors",
+    "NotRegisterable": "errors",
     "Overrun": "_ring",
     "PeerDead": "_ring",
     "Placement": "whereabouts",
@@ -85,7 +87,7 @@ _HOME = {
 }
 
 # Modules whose functions are called by the module's name: zerosys.handle.send().
-_MODULES = ("doctor", "handle", "hugepages", "pumps", "shared_memory")
+_MODULES = ("cuda", "doctor", "handle", "hugepages", "pumps", "shared_memory")
 
 __all__ = ["__version__", "get_include", *_HOME]
 

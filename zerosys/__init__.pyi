@@ -1,3 +1,4 @@
+from zerosys import cuda as cuda
 from zerosys import doctor as doctor
 from zerosys import handle as handle
 from zerosys import hugepages as hugepages
@@ -22,8 +23,10 @@ from zerosys._splice import tee as tee
 from zerosys._splice import vmsplice as vmsplice
 from zerosys.affinity import run_on as run_on
 from zerosys.backing import Backing as Backing
+from zerosys.errors import CudaError as CudaError
 from zerosys.errors import MoveTimeout as MoveTimeout
 from zerosys.errors import NotReady as NotReady
+from zerosys.errors import NotRegisterable as NotRegisterable
 from zerosys.errors import PlacementError as PlacementError
 from zerosys.errors import PlacementWarning as PlacementWarning
 from zerosys.errors import PumpError as PumpError
@@ -86,6 +89,7 @@ __all__ = [
     "Affinity",
     "Backing",
     "Bind",
+    "CudaError",
     "Default",
     "Full",
     "Interleave",
@@ -99,6 +103,7 @@ __all__ = [
     "MoveTimeout",
     "Node",
     "NotReady",
+    "NotRegisterable",
     "Overrun",
     "PeerDead",
     "Placement",

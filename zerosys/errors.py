@@ -86,3 +86,18 @@ class ShortSource(PumpError, EOFError):
 
 class WouldCopy(PumpError, Unsupported):
     """A strict pump came to where it would have to copy; nothing was copied."""
+
+
+class CudaError(RuntimeError):
+    """A CUDA call was refused: ``code`` is the driver's number, ``call`` the call's name."""
+
+    def __init__(self, code: int, call: str, text: str) -> None:
+        super().__init__(f"{call}: {text}")
+        self.code, self.call, self.text = code, call, text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.code, self.call, self.text)
+
+
+class NotRegisterable(CudaError):
+    """This memory, or any on this device, cannot be registered. It stays usable, and DeviceView stages it."""

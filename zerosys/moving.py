@@ -8,7 +8,7 @@ import time
 from operator import index
 from typing import SupportsIndex
 
-from zerosys import _numa
+from zerosys import _numa, pinned
 from zerosys.errors import MoveTimeout, PlacementError
 from zerosys.extent import Extent, Memory, pages_of
 from zerosys.flags import MoveFlag
@@ -42,6 +42,7 @@ def move_to(
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     with pages_of(memory) as extent:
+        pinned.refuse_moving(extent.address, extent.length)
         try:
             if index(node) not in _numa.mems_allowed():
                 raise PlacementError(errno.ENODEV, f"move_pages: {why_not(frozenset([index(node)]))}")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, SupportsIndex
 
-from zerosys import backing, filling, handle, names
+from zerosys import _dlpack, backing, filling, handle, names, pinned
 from zerosys._descriptor import duplicate, own
 from zerosys._memfd import F_SEAL_FUTURE_WRITE, add_seals
 from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping
@@ -295,6 +295,11 @@ class SharedRegion(OwnedMapping):
         return self._policy
 
     @property
+    def pinned(self) -> int:
+        """The bytes that a device's driver has pinned: all of them once zerosys.cuda.register()ed, else 0."""
+        return 0 if self.closed else min(pinned.covered(self.address, self.mapped_size), self.size)
+
+    @property
     def sealed(self) -> bool:
         """Whether nobody can change the size of the file: touching the memory sends no signal."""
         return self._backing.sealed
@@ -327,13 +332,14 @@ class SharedRegion(OwnedMapping):
 
         Returns the placement afterwards. Raises PlacementError with the count of pages
         that stayed and the remedy: pages that others have mapped too move only with
-        CAP_SYS_NICE. What moved stays moved, and the policy is then the one of before;
-        so it is after MoveTimeout, whose ``offset`` goes on from there. See
-        zerosys.move_to(), move_pages(2).
+        CAP_SYS_NICE, and registered ones (zerosys.cuda) not at all. What moved stays moved,
+        and the policy is then the one of before; so it is after MoveTimeout, whose
+        ``offset`` goes on from there. See zerosys.move_to(), move_pages(2).
         """
         from zerosys.moving import move_to
         from zerosys.policy import Bind, Default
 
+        pinned.refuse_moving(self.address, self.mapped_size)
         # The policy first: a page that appears meanwhile is then on the right node too.
         target = Bind(node).apply(self)
         try:
@@ -368,9 +374,31 @@ class SharedRegion(OwnedMapping):
 
         return array_over(self, self.size, dtype, shape, offset)
 
-    def __dlpack__(self, **words: Any) -> Any:
-        """A DLPack capsule of uint8[size] on the CPU, a lease while it lives; see array() for other types."""
-        return self.array("u1").__dlpack__(**words)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of uint8[size], a lease while it lives; see array() for other types.
+
+        On the CPU, unless *dl_device* asks for CUDA host memory (3, 0) while the region is registered
+        (zerosys.cuda.register()). torch takes the CPU's, and then finds it pinned. Raises BufferError
+        for other devices, and for read-only memory unless *max_version* is (1, 0) or newer.
+        """
+        if dl_device is not None and dl_device[0] == _dlpack.CUDA_HOST:
+            if self.pinned < self.size or copy:
+                raise BufferError(
+                    "CUDA host memory is registered memory, lent in place: zerosys.cuda.register() it"
+                )
+            return _dlpack.capsule(
+                self, dl_device, 0, self.size, read_only=self.read_only, max_version=max_version
+            )
+        return self.array("u1").__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """(kDLCPU, 0)."""

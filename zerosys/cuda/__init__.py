@@ -1,0 +1,43 @@
+"""Memory that a GPU reads at link speed or in place: registered, mapped, staged only when told.
+
+Importable without a GPU, a driver and cuda-bindings: memory_model() says what is there.
+"""
+
+from importlib import import_module as _import_module
+
+from zerosys.errors import CudaError, NotRegisterable
+
+# Each public name and the module it comes from, which is imported when the name is first asked for.
+_HOME = {
+    "DeviceBlock": "device_pool",
+    "DevicePool": "device_pool",
+    "DeviceView": "view",
+    "Fence": "fences",
+    "HostBlock": "host_pool",
+    "HostPool": "host_pool",
+    "MemoryKind": "model",
+    "MemoryModel": "model",
+    "PoolStats": "pool",
+    "Registration": "registration",
+    "Stats": "counters",
+    "copy": "copies",
+    "expect_no_staging": "counters",
+    "memory_model": "model",
+    "register": "registration",
+    "stats": "counters",
+}
+
+__all__ = ["CudaError", "NotRegisterable", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    try:
+        home = _HOME[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value = globals()[name] = getattr(_import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

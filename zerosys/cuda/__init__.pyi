@@ -1,0 +1,39 @@
+from zerosys.cuda.copies import copy as copy
+from zerosys.cuda.counters import Stats as Stats
+from zerosys.cuda.counters import expect_no_staging as expect_no_staging
+from zerosys.cuda.counters import stats as stats
+from zerosys.cuda.device_pool import DeviceBlock as DeviceBlock
+from zerosys.cuda.device_pool import DevicePool as DevicePool
+from zerosys.cuda.fences import Fence as Fence
+from zerosys.cuda.host_pool import HostBlock as HostBlock
+from zerosys.cuda.host_pool import HostPool as HostPool
+from zerosys.cuda.model import MemoryKind as MemoryKind
+from zerosys.cuda.model import MemoryModel as MemoryModel
+from zerosys.cuda.model import memory_model as memory_model
+from zerosys.cuda.pool import PoolStats as PoolStats
+from zerosys.cuda.registration import Registration as Registration
+from zerosys.cuda.registration import register as register
+from zerosys.cuda.view import DeviceView as DeviceView
+from zerosys.errors import CudaError as CudaError
+from zerosys.errors import NotRegisterable as NotRegisterable
+
+__all__ = [
+    "CudaError",
+    "DeviceBlock",
+    "DevicePool",
+    "DeviceView",
+    "Fence",
+    "HostBlock",
+    "HostPool",
+    "MemoryKind",
+    "MemoryModel",
+    "NotRegisterable",
+    "PoolStats",
+    "Registration",
+    "Stats",
+    "copy",
+    "expect_no_staging",
+    "memory_model",
+    "register",
+    "stats",
+]

@@ -1,0 +1,91 @@
+"""Copies between host and device, each in as many pieces as there are registrations under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from zerosys import pinned
+from zerosys._numa import extent_of
+from zerosys.cuda import backend, streams
+from zerosys.cuda.backend import Backend
+from zerosys.cuda.devices import working
+from zerosys.cuda.memory import DeviceArray, leased
+
+
+def enqueue(dst: int, src: int, size: int, stream: int) -> None:
+    """Put a copy of *size* bytes on *stream*, cut where the driver would refuse a single one."""
+    cuda = backend.load()
+    borders = {*_borders(cuda, dst, size), *_borders(cuda, src, size), size}
+    begin = 0
+    for end in sorted(borders):
+        cuda.copy(dst + begin, src + begin, end - begin, stream)
+        begin = end
+
+
+def _borders(cuda: Backend, address: int, size: int) -> Iterator[int]:
+    """The offsets inside the range at which one registration ends or begins."""
+    if pinned.find(address, size) is None:
+        yield from _borders_of_others(cuda, address, size)
+    for row in pinned.overlapping(address, size):
+        for begin, length in row.what.ranges:
+            for border in (begin - address, begin + length - address):
+                if 0 < border < size:
+                    yield border
+
+
+def _borders_of_others(cuda: Backend, address: int, size: int) -> Iterator[int]:
+    """Those of memory that others registered, as far as its first and its last byte tell."""
+    for at in (address, address + size - 1):
+        there = cuda.pointer(at)
+        if there.size:
+            for border in (there.start - address, there.start + there.size - address):
+                if 0 < border < size:
+                    yield border
+
+
+class _End:
+    """One end of a copy: an address, a length, and what must live until the copy is done."""
+
+    def __init__(self, memory: Any, *, written: bool) -> None:
+        interface = getattr(memory, "__cuda_array_interface__", None)
+        self.lease: memoryview | None = None
+        if interface is not None:
+            told = DeviceArray(interface)
+            self.address, self.size, read_only = told.address, told.size, told.read_only
+        else:
+            self.lease = leased(memory)
+            self.address, self.size = extent_of(self.lease)
+            read_only = self.lease.readonly
+        if written and read_only:
+            raise ValueError("the destination may only be read")
+
+
+def _device_of(*addresses: int) -> int | None:
+    """The device that has memory at one of *addresses*, for a thread that has no context of its own."""
+    cuda = backend.load()
+    if cuda.current() is not None:
+        return None
+    found = [pinned.find(address, 1) for address in addresses]
+    known = [row.device for row in found if row is not None]
+    known += [there.device for there in map(cuda.pointer, addresses) if there.device >= 0]
+    return known[0] if known else None
+
+
+def copy(dst: Any, src: Any, stream: Any = None) -> int:
+    """Copy all of *src* to the start of *dst* on *stream*, and wait for it; the bytes copied.
+
+    Each is a buffer, or has ``__cuda_array_interface__`` (a DeviceView, a block of a pool, a
+    torch or CuPy array). Memory that was registered in several ranges, or that borders on others',
+    is copied in pieces: the driver refuses one copy across a border. Raises ValueError for a *dst*
+    that is too short or may not be written, CudaError. See cuMemcpyAsync.
+    """
+    target, source = _End(dst, written=True), _End(src, written=False)
+    if source.size > target.size:
+        raise ValueError(f"{source.size} bytes do not fit into the {target.size} of dst")
+    if source.size:
+        handle = streams.handle_of(stream)
+        with working(handle, _device_of(target.address, source.address)):
+            enqueue(target.address, source.address, source.size, handle)
+            streams.synchronize(handle)
+    return int(source.size)

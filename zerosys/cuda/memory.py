@@ -1,0 +1,80 @@
+"""What a caller passes as memory, reduced to an address, a length, and what keeps it there."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from zerosys._mmap import PROT_WRITE, Mapping
+from zerosys._numa import extent_of
+
+
+class HostMemory:
+    """Bytes that the processor addresses: ``address``, ``size``, and ``lease``, which keeps them there.
+
+    ``mapping`` is the zerosys Mapping that all of it is, if it is one: then ``size`` is that of its
+    whole pages (of a mirror, of both halves), of which ``lent`` bytes are the user's.
+    """
+
+    __slots__ = ("address", "lease", "lent", "mapping", "read_only", "size")
+
+    def __init__(self, buffer: Any) -> None:
+        self.mapping = mapping = mapping_of(buffer)
+        view = leased(buffer if mapping is None else mapping)
+        self.lease: memoryview | None = view
+        self.address, self.lent = extent_of(view)
+        self.size, self.read_only = self.lent, view.readonly
+        if mapping is not None:
+            self.size = mapping.mapped_size
+            self.read_only = not mapping.protection & PROT_WRITE
+
+    def release(self) -> None:
+        """Give the lease back, unless a DLPack capsule lives on it: then with that."""
+        self.lease = None
+
+
+def leased(buffer: Any) -> memoryview:
+    """A view of *buffer*, or of what it lends by DLPack on the CPU (a torch tensor), without a copy.
+
+    Raises TypeError for what lends no memory, BufferError for memory that is not contiguous.
+    """
+    try:
+        return memoryview(buffer)
+    except TypeError:
+        if not hasattr(buffer, "__dlpack__"):
+            raise
+    import numpy
+
+    return memoryview(numpy.from_dlpack(buffer).data)
+
+
+def mapping_of(buffer: Any) -> Mapping | None:
+    """The Mapping that *buffer* is, or stands on as a ring does (its ``mapping``); None for other memory."""
+    found = buffer if isinstance(buffer, Mapping) else getattr(buffer, "mapping", None)
+    return found if isinstance(found, Mapping) else None
+
+
+class DeviceArray:
+    """Memory told by ``__cuda_array_interface__``: where it is, how long, whether it may be written."""
+
+    __slots__ = ("address", "interface", "read_only", "size")
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        shape, kind = interface["shape"], interface["typestr"]
+        strides, item = interface.get("strides"), int(kind[2:])
+        if strides is not None and not _contiguous(shape, strides, item):
+            raise BufferError(
+                f"device memory must be C-contiguous, not of strides {strides} for shape {shape}"
+            )
+        self.address, self.read_only = interface["data"]
+        self.size = math.prod(shape) * item
+        self.interface = interface
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    step = item
+    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if length > 1 and stride != step:
+            return False
+        step *= length
+    return True

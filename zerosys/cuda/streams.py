@@ -1,0 +1,66 @@
+"""Streams of any library as the number that the driver knows, and the wait for what was put on one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from zerosys.cuda import backend
+from zerosys.cuda.backend import Context
+from zerosys.errors import CudaError, NotReady
+
+_SPIN = 200e-6  # seconds for which asking again at once is cheaper than sleeping
+_NAPS = (20e-6, 1e-3)
+
+
+def handle_of(stream: Any) -> int:
+    """The driver's handle of *stream*; None is the default stream, 0.
+
+    *stream* is an int, or an object with ``__cuda_stream__`` (cuda.core and others), ``cuda_stream``
+    (torch), ``ptr`` (CuPy) or ``handle`` (numba).
+    """
+    if stream is None:
+        return 0
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for word in ("cuda_stream", "ptr", "handle"):
+        value = getattr(stream, word, None)
+        if value is not None:
+            return int(getattr(value, "value", value) or 0)
+    if isinstance(stream, (bool, float)) or not hasattr(stream, "__int__"):
+        raise TypeError(
+            f"stream must be an int, or have __cuda_stream__, cuda_stream, ptr or handle, not {stream!r}"
+        )
+    return int(stream)  # an int, or cuda-bindings' CUstream
+
+
+def synchronize(stream: int, timeout: float | None = None, context: Context | None = None) -> None:
+    """Wait until everything put on *stream* so far is done. Raises NotReady after *timeout* seconds.
+
+    *context* is the one of a default stream for a thread that has none current. Ctrl-C is answered.
+    Raises CudaError for what failed on the device meanwhile.
+    """
+    cuda = backend.load()
+    try:
+        if not cuda.stream_done(stream):
+            wait_for(lambda: cuda.stream_done(stream), timeout, "the stream")
+    except CudaError as refusal:
+        if refusal.code != backend.INVALID_CONTEXT or context is None:
+            raise
+        with backend.current(cuda, context):
+            wait_for(lambda: cuda.stream_done(stream), timeout, "the stream")
+
+
+def wait_for(done: Callable[[], bool], timeout: float | None, what: str) -> None:
+    """Ask *done* until it says so: at once for a moment, then with naps that grow to a millisecond."""
+    begin = time.monotonic()
+    nap, longest = _NAPS
+    while not done():
+        waited = time.monotonic() - begin
+        if timeout is not None and waited >= timeout:
+            raise NotReady(f"{what} is not done after {timeout} s")
+        if waited > _SPIN:
+            time.sleep(nap)
+            nap = min(nap * 1.5, longest)
