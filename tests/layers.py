@@ -21,6 +21,7 @@ LAYERS = [
         _numa
         _nonblock _transfer _relay
         _ring _ring_reader _ring_writer _atomics
+        _exec _sysv
         """,
         """
         flags errors sizes refusal extent
@@ -52,6 +53,7 @@ TAKES = {
     "_rights": {"_descriptor"},
     "_ring_reader": {"_ring"},
     "_ring_writer": {"_ring"},
+    "_sysv": {"_populate", "_range"},
     "_transfer": {"_nonblock"},
 }
 

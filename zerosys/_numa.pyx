@@ -9,7 +9,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, EINVAL, EIO, ENOENT, ENOSYS
-from libc.string cimport memset
+from libc.string cimport memcmp, memset
 from posix.unistd cimport _SC_PAGESIZE, sysconf
 
 from zerosys._args cimport as_bits, as_count, as_int
@@ -112,6 +112,20 @@ def get_mempolicy_at(address):
     Raises OSError(EFAULT) where nothing is mapped. See get_mempolicy(2), MPOL_F_ADDR.
     """
     return policy_at(<void *>as_count(address, "address"), MPOL_F_ADDR)
+
+
+def next_node():
+    """The node of the next page that the calling thread interleaves; 0 without such a policy.
+
+    See get_mempolicy(2), MPOL_F_NODE.
+    """
+    cdef node_mask mask
+    cdef int node = 0
+    cdef ssize_t rc = c_get_mempolicy(&node, &mask, NULL, MPOL_F_NODE)
+    if rc == -EINVAL:
+        return 0
+    interrupted(rc, "get_mempolicy")
+    return node
 
 
 def mems_allowed():
@@ -249,12 +263,10 @@ cdef void tally(unsigned long *counts, int *statuses, size_t n) noexcept nogil:
 
 cdef dict each_page(object address, object length, object step, int node, int flags):
     """Ask for every page (*node* -1) or move it, chunk by chunk; pages by last status."""
-    cdef size_t at = as_count(address, "address"), stride = as_count(step, "step")
+    cdef size_t at = as_count(address, "address"), stride = as_step(step)
     cdef size_t size = as_count(length, "length"), left, n
     cdef int i, kinds = NODES_MAX - STATUS_MIN
     cdef ssize_t rc
-    if stride == 0:
-        raise ValueError("step must be at least 1, not 0: it is the size of a page")
     cdef void **pages = <void **>PyMem_Malloc(
         CHUNK * (sizeof(void *) + 2 * sizeof(int)) + kinds * sizeof(long))
     if pages is NULL:
@@ -302,6 +314,79 @@ def move_range(address, length, step, node, flags=MPOL_MF_MOVE):
     kernel gave up before. Raises as move_pages(); what had moved stays moved. See move_pages(2).
     """
     return each_page(address, length, step, as_node(node, "node"), as_int(flags, "flags"))
+
+
+def policy_runs(address, length, step):
+    """The policies of the pages in *length* bytes from *address*, *step* bytes each: their runs.
+
+    Returns [(offset, mode, nodes), ...]: each holds from its offset to the next one's. No
+    page is faulted in. Raises OSError(EFAULT) where nothing is mapped. See
+    get_mempolicy(2), MPOL_F_ADDR.
+    """
+    cdef node_mask mask, before
+    cdef size_t at = as_count(address, "address"), stride = as_step(step)
+    cdef size_t size = as_count(length, "length"), offset = 0, chunk
+    cdef int mode = 0, former = -1
+    cdef ssize_t rc = 0
+    cdef list runs = []
+    while offset < size:
+        chunk = min(size - offset, CHUNK * stride) + offset
+        with nogil:
+            while offset < chunk:
+                rc = c_get_mempolicy(&mode, &mask, <void *>(at + offset), MPOL_F_ADDR)
+                if rc < 0 or mode != former or memcmp(&mask, &before, sizeof(mask)):
+                    break
+                offset += stride
+        if interrupted(rc, "get_mempolicy"):
+            continue
+        PyErr_CheckSignals()
+        if offset < chunk:
+            runs.append((offset, mode, members(&mask)))
+            former, before = mode, mask
+            offset += stride
+    return runs
+
+
+def node_runs(address, length, step):
+    """Where the pages in *length* bytes from *address*, *step* bytes each, lie: their runs.
+
+    Returns [(offset, status), ...], a status being a node or a negative errno as from
+    move_pages(); each holds from its offset to the next one's. Touches nothing. See
+    move_pages(2).
+    """
+    cdef size_t at = as_count(address, "address"), stride = as_step(step)
+    cdef size_t size = as_count(length, "length"), offset = 0, n, i
+    cdef int former = NODES_MAX
+    cdef int *statuses
+    cdef ssize_t rc
+    cdef list runs = []
+    cdef void **pages = <void **>PyMem_Malloc(CHUNK * (sizeof(void *) + sizeof(int)))
+    if pages is NULL:
+        raise MemoryError("no memory to describe pages")
+    statuses = <int *>&pages[CHUNK]
+    try:
+        while offset < size:
+            n = min((size - offset - 1) // stride + 1, <size_t>CHUNK)
+            with nogil:
+                rc = c_page_statuses(at + offset, n, stride, pages, statuses)
+            if interrupted(rc, "move_pages"):
+                continue
+            for i in range(n):
+                if statuses[i] != former:
+                    former = statuses[i]
+                    runs.append((offset + i * stride, former))
+            offset += n * stride
+            PyErr_CheckSignals()
+        return runs
+    finally:
+        PyMem_Free(pages)
+
+
+cdef size_t as_step(object step) except 0:
+    cdef size_t value = as_count(step, "step")
+    if value == 0:
+        raise ValueError("step must be at least 1, not 0: it is the size of a page")
+    return value
 
 
 def extent_of(buffer):
