@@ -13,6 +13,9 @@ SCHEMAS = Path(__file__).resolve().parent.parent / "docs/schemas"
 COMMANDS = {
     "bench": ["bench", "setup", "--rounds", "1", "--json"],
     "doctor": ["doctor", "--json"],
+    "hardware": ["hardware", "--json"],
+    "run-plan": ["run", "--plan", "--json", "-N", "all", "-m", "+0", "--", "true", "x"],
+    "show": ["show", "--json"],
 }
 
 

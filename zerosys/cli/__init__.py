@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
     import argparse
 
@@ -20,11 +20,15 @@ COMMANDS = {
     "bench": ("zerosys.cli.bench", "measure this machine in a minute, each answer checked"),
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
     "doctor": ("zerosys.cli.doctor", "tell what works here, and what to do about what does not"),
+    "hardware": ("zerosys.cli.hardware", "tell the machine's nodes: CPUs, memory, distances"),
     "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
+    "run": ("zerosys.cli.run", "run a command with its CPUs and memory on chosen nodes"),
+    "show": ("zerosys.cli.show", "tell the memory policy and the CPUs that commands get here"),
 }
 # Each tool that the command is when it is called, or linked, by that name or zerosys-NAME:
 # the module whose main(argv, prog) behaves as the tool does.
-TOOLS: dict[str, str] = {
+TOOLS = {
+    "numactl": "zerosys.cli.numactl",
     "numastat": "zerosys.cli.numastat",
 }
 

@@ -44,7 +44,9 @@ class Ring(_ring.RingMemory):
         path = f"{names.SHM}/{name}" if name else None
         if path and os.path.lexists(path):
             raise FileExistsError(
-                errno.EEXIST, "the name is taken: attach to it, remove it (zerosys ring rm), or take another", path
+                errno.EEXIST,
+                "the name is taken: attach to it, remove it (zerosys ring rm), or take another",
+                path,
             )
         if name:
             files.clear_orphan(name)
@@ -245,7 +247,9 @@ def read_capacity(capacity: Any, fill_limit: Any, item_size: int) -> tuple[int, 
     if not item_size <= asked <= 1 << 60:
         raise ValueError(f"capacity must be {item_size} bytes (one item) to {1 << 60}, not {asked}")
     if not item_size <= most <= asked:
-        raise ValueError(f"fill_limit must be {item_size} bytes (one item) to the capacity of {asked}, not {most}")
+        raise ValueError(
+            f"fill_limit must be {item_size} bytes (one item) to the capacity of {asked}, not {most}"
+        )
     return asked, most
 
 

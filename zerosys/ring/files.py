@@ -40,7 +40,9 @@ class DataWish:
 class Data:
     """Owns the descriptor of a ring's data, and its mirrored mappings: one to read, one to write."""
 
-    def __init__(self, fd: Descriptor, size: int, made: Backing, policy: Policy | None, path: str | None) -> None:
+    def __init__(
+        self, fd: Descriptor, size: int, made: Backing, policy: Policy | None, path: str | None
+    ) -> None:
         self.fd, self.size, self.backing, self.policy, self.path = fd, size, made, policy, path
         self._read: Mapping | None = None
         self._write: Mapping | None = None
@@ -73,7 +75,9 @@ class Data:
         """The mirrored mapping, made when it is first asked for, with every page that exists mapped."""
         have = self._write if writable else self._read
         if have is None or have.closed:
-            align = backing.thp_size() if self.backing.pages == "thp" and self.size >= backing.thp_size() else 0
+            align = (
+                backing.thp_size() if self.backing.pages == "thp" and self.size >= backing.thp_size() else 0
+            )
             protection = PROT_READ | PROT_WRITE if writable else PROT_READ
             have = Mapping(self.fd, self.size, protection=protection, mirror=True, align=align)
             try:
@@ -170,4 +174,15 @@ def take(fd: Any) -> Descriptor:
     return duplicate(fd)
 
 
-__all__ = ["DATA", "Data", "DataWish", "clear_orphan", "create_control", "join", "map_control", "own", "publish", "take"]
+__all__ = [
+    "DATA",
+    "Data",
+    "DataWish",
+    "clear_orphan",
+    "create_control",
+    "join",
+    "map_control",
+    "own",
+    "publish",
+    "take",
+]

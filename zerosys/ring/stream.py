@@ -127,11 +127,15 @@ def described(dtype: DTypeLike) -> tuple[int, str, tuple[int, ...]]:
 
     kind: numpy.dtype[Any] = numpy.dtype(dtype)
     if kind.hasobject:
-        raise ValueError(f"dtype {kind} holds pointers to Python objects, which mean nothing in another process")
+        raise ValueError(
+            f"dtype {kind} holds pointers to Python objects, which mean nothing in another process"
+        )
     if not kind.itemsize:
         raise ValueError(f"dtype {kind} has items of 0 bytes: give it a length")
     try:
         element = memoryview(numpy.empty(1, kind.base)).format
     except (ValueError, BufferError) as refusal:
-        raise ValueError(f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers and view them") from None
+        raise ValueError(
+            f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers and view them"
+        ) from None
     return kind.itemsize, element, kind.shape

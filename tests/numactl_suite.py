@@ -1,0 +1,120 @@
+"""numactl's own shell tests, run with Debian's numactl and with ours, in a guest: what differs is printed.
+
+    python tests/numactl_suite.py [SCRIPT...]
+
+Debian's source package brings them: fetched with apt-get into ~/.cache/zerosys, run from there, never
+part of this tree (they are under the GPL). Ends with 1 where a script ends otherwise with our command.
+Known differences are in docs/numactl.md.
+"""
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import guest
+from commands import installed
+
+from zerosys.cli import TOOLS
+
+SCRIPTS = ("checkaffinity", "checktopology", "bind_range", "regress", "shmtest")
+DEBIAN = {name: Path("/usr/bin", name) for name in ("numactl", "numastat", "migratepages", "memhog")}
+HELPERS = ("pagesize", "ftok")
+VERSION = "2.0.16"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "zerosys")
+
+
+def fetch() -> Path:
+    """The folder of the unpacked source, fetched once."""
+    source = CACHE / f"numactl-{VERSION}"
+    if not source.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            _download(Path(folder))
+            (archive,) = Path(folder).glob("numactl_*.orig.tar.gz")
+            with tarfile.open(archive) as opened:
+                opened.extractall(folder, filter="data")
+            Path(folder, source.name).rename(source)
+    return source
+
+
+def _download(folder: Path) -> None:
+    """Have apt-get fetch the source, from wherever this machine has its packages from."""
+    asked = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(CODENAME) $(COMPONENT)",
+        "Created-By: Packages",
+    ]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    lines = sorted({line for line in told.splitlines() if line.endswith(" main")})
+    lists = folder / "lists"
+    (lists / "partial").mkdir(parents=True)
+    sources = folder / "sources.list"
+    sources.write_text("".join(f"deb-src {line}\n" for line in lines))
+    options = [
+        f"-oDir::Etc::sourcelist={sources}",
+        "-oDir::Etc::sourceparts=-",
+        f"-oDir::State::lists={lists}",
+    ]
+    subprocess.run(["apt-get", "-qq", *options, "update"], cwd=folder, check=True)
+    package = f"numactl={VERSION}-1"
+    subprocess.run(["apt-get", "-qq", *options, "source", "--download-only", package], cwd=folder, check=True)
+
+
+def prepare(source: Path, folder: Path, tools: dict[str, Path]) -> None:
+    """A build folder such as the scripts expect: their helpers built, *tools* in the tools' places."""
+    shutil.copytree(source / "test", folder / "test")
+    for helper in HELPERS:
+        subprocess.run(
+            ["cc", "-w", "-o", folder / "test" / helper, folder / "test" / f"{helper}.c"], check=True
+        )
+    for name, path in tools.items():
+        (folder / name).symlink_to(path)
+
+
+def run(folder: Path, script: str) -> tuple[int, str]:
+    """How *script* ended in a guest of two nodes with huge pages, and all that it said."""
+    environment = f"srcdir={folder} builddir={folder} PATH={folder}:$PATH"
+    line = f"cd {folder}/test && {environment} timeout 900 bash ./{script} 2>&1 <&-"
+    done = guest.run("two", ["bash", "-c", line], timeout=1000)
+    return done.returncode, done.stdout + done.stderr
+
+
+def plain(text: str) -> list[str]:
+    """The lines of *text* without what differs from run to run: memory, counters, keys, folders."""
+    text = re.sub(r"/\S*/(ours|theirs)\b", "BUILD", text)
+    text = re.sub(r"\b(free|size): \d+", r"\1: ?", text)
+    return [re.sub(r"\d{3,}", "?", line) for line in text.splitlines()]
+
+
+def main(scripts: list[str]) -> int:
+    source, status = fetch(), 0
+    with tempfile.TemporaryDirectory(prefix="numactl-suite-") as temporary:
+        folder = Path(temporary)
+        commands = installed(folder / "bin", *TOOLS)
+        places = {"theirs": DEBIAN, "ours": DEBIAN | {name: commands / name for name in TOOLS}}
+        for name, tools in places.items():
+            prepare(source, folder / name, tools)
+        for script in scripts or SCRIPTS:
+            theirs, mine = run(folder / "theirs", script), run(folder / "ours", script)
+            verdict = "same" if mine[0] == theirs[0] else "DIFFERENT"
+            print(f"{script}: Debian's ends with {theirs[0]}, ours with {mine[0]}: {verdict}")
+            status |= mine[0] != theirs[0] and mine[0] not in (0, 77)
+            sys.stdout.writelines(
+                f"    {line}\n"
+                for line in difflib.unified_diff(
+                    plain(theirs[1]), plain(mine[1]), "Debian's", "ours", n=1, lineterm=""
+                )
+            )
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

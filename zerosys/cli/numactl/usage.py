@@ -1,0 +1,38 @@
+"""The table of options as argparse has it, for those who ask for help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from zerosys.cli.numactl.options import Option
+from zerosys.cli.usage import Help
+
+SETS = """NODES and CPUS are lists such as 0,2-5, or all. ! in front means all others, + counts within
+what may be used, and same repeats the nodes before.
+"""
+
+
+def described(
+    prog: str, options: Sequence[Option], description: str, epilog: str = ""
+) -> argparse.ArgumentParser:
+    """A parser that tells of *options*, and of the command behind them."""
+    made = argparse.ArgumentParser(
+        prog=prog,
+        usage="%(prog)s [OPTION]... COMMAND [ARGUMENT]...",
+        description=description,
+        epilog=f"{SETS}\n{epilog}",
+        formatter_class=Help,
+        add_help=False,
+    )
+    for option in options:
+        names = [f"-{option.short}"] if option.short else []
+        names.append(f"--{option.name}")
+        if option.value:
+            made.add_argument(*names, metavar=option.value, help=option.help)
+        else:
+            made.add_argument(*names, action="store_true", help=option.help)
+    made.add_argument(
+        "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, and its arguments"
+    )
+    return made
