@@ -3,8 +3,9 @@
     theirs, ours = beside("numastat", [Case(["-m"], machine)])[0]
 
 Both read the same files, laid over /sys/devices/system/node and /proc in a mount namespace, so that
-nothing moves between them and their outputs can be compared whole. Ours runs in a fork of one
-interpreter, so that hundreds of lines take seconds. `python beside.py` is what runs inside.
+nothing moves between them and their outputs can be compared whole; alongside() runs both on this
+machine as it is. Ours runs in a fork of one interpreter, so that hundreds of lines take seconds.
+`python beside.py` is what runs inside.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 NODES = "/sys/devices/system/node"
@@ -50,6 +52,20 @@ def beside(tool: str, theirs: str, cases: Sequence[Case]) -> list[tuple[Outcome,
             input=json.dumps([asdict(case) for case in cases]),
             capture_output=True, text=True, timeout=110,
         )  # fmt: skip
+    return _outcomes(done)
+
+
+def alongside(tool: str, theirs: str, lines: Sequence[list[str]]) -> list[tuple[Outcome, Outcome]]:
+    """What *theirs* and ours make of each command line on this machine."""
+    done = subprocess.run(
+        [sys.executable, __file__, tool, theirs, ""],
+        input=json.dumps([asdict(Case(line)) for line in lines]),
+        capture_output=True, text=True, timeout=800,
+    )  # fmt: skip
+    return _outcomes(done)
+
+
+def _outcomes(done: subprocess.CompletedProcess) -> list[tuple[Outcome, Outcome]]:
     if done.returncode:
         raise RuntimeError(f"{done.stdout}{done.stderr}")
     return [(Outcome(*one), Outcome(*other)) for one, other in json.loads(done.stdout)]
@@ -94,11 +110,11 @@ def _decoded(text: bytes) -> str:
 
 
 def _inside(tool: str, theirs: str, root: str) -> None:
-    import zerosys.cli.numastat  # noqa: F401  # once, before the forks
-
+    import_module(f"zerosys.cli.{tool}")  # once, before the forks
     outcomes = []
     for case in json.load(sys.stdin):
-        _lay(Path(root), case["files"])
+        if root:
+            _lay(Path(root), case["files"])
         done = subprocess.run(
             [tool, *case["argv"]],
             executable=theirs,

@@ -28,6 +28,8 @@ COMMANDS = {
 # Each tool that the command is when it is called, or linked, by that name or zerosys-NAME:
 # the module whose main(argv, prog) behaves as the tool does.
 TOOLS = {
+    "memhog": "zerosys.cli.memhog",
+    "migratepages": "zerosys.cli.migratepages",
     "numactl": "zerosys.cli.numactl",
     "numastat": "zerosys.cli.numastat",
 }

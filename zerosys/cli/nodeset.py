@@ -1,0 +1,35 @@
+"""Sets of nodes as the tools of numactl take them: also none at all."""
+
+from __future__ import annotations
+
+from zerosys.selection import node_set
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+
+def numactl_set(text: str) -> Set[int]:
+    """The nodes that *text* means; unlike node_set(), nothing and all but all are sets, too.
+
+    Raises ValueError and PlacementError, which say what is wrong, as node_set().
+    """
+    words = text.strip()
+    if not words:
+        return frozenset()
+    if words.startswith("!"):
+        return node_set("all") - node_set(words[1:])
+    return node_set(words)
+
+
+def c_number(text: str) -> tuple[int, str]:
+    """The number that *text* begins with, written as C writes it, and what follows: as strtoul(3)."""
+    import re
+
+    found = re.match(r"\s*([+-]?)(0[xX](?=[0-9a-fA-F])[0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", text)
+    if not found:
+        return 0, text
+    sign, digits = found.groups()
+    base = 16 if digits[1:2] in ("x", "X") else 8 if digits.startswith("0") else 10
+    value = min(int(digits, base), (1 << 64) - 1)
+    return (-value % (1 << 64) if sign == "-" else value), text[found.end() :]
