@@ -234,3 +234,12 @@ def test_the_example_runs_on_a_device_too(capsys):
     finally:
         cuda_rig.remove()
     assert "1048576 bytes registered, read in place" in capsys.readouterr().out
+
+
+def test_the_measurements_say_what_is_missing_where_there_is_no_device(tmp_path):
+    command = [sys.executable, str(TESTS.parent / "benchmarks/cuda/run_all.py"), "--out", str(tmp_path)]
+    done = subprocess.run(
+        command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 3 and done.stderr.startswith("no device: "), done.stderr
+    assert list(tmp_path.iterdir()) == []

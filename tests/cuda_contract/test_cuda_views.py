@@ -389,3 +389,43 @@ def test_a_thread_without_a_context_is_told_what_to_pass(gpu, region):
         return bool((region.array("u1") == 3).all()), gpu.watched.inner.current()
 
     assert in_a_fresh_thread(work) == (True, None)
+
+
+# -- rings -------------------------------------------------------------------------------------
+
+
+def test_windows_of_a_registered_ring_are_used_in_place_across_the_seam_too(gpu):
+    from zerosys import StreamRing
+
+    with StreamRing.create("64KiB", "u1") as ring, cuda.register(ring) as made:
+        assert made.pinned == ring.mapped_size and gpu.watched.calls["host_register"] == 1
+        writer, reader = ring.writer(), ring.reader()
+        for step in range(5):  # the third window lies over the seam
+            items = numpy.random.default_rng(step).integers(0, 256, 24 << 10, "u1")
+            with writer.claim(len(items)) as window:
+                numpy.asarray(window)[:] = items
+            with reader.peek(len(items)) as window:
+                with cuda.DeviceView(window, "in", strict=True) as view, gpu.memory(len(items)) as pointer:
+                    assert gpu.copy(pointer, view.pointer, len(items)) == 0
+                    back = numpy.zeros_like(items)
+                    cuda.copy(back, OnDevice(pointer, len(items)))
+            assert (back == items).all()
+        reader.close()
+        writer.close()
+
+
+def test_a_ring_that_may_only_be_read_is_registered_for_reading(gpu):
+    from zerosys import StreamRing
+
+    with StreamRing.create("64KiB", "u1", name="cuda-reads") as ring:
+        try:
+            with StreamRing.attach("cuda-reads") as other, ring.writer() as writer, other.reader() as reader:
+                with cuda.register(other) as made:
+                    assert made.pinned == other.mapped_size and made.read_only
+                    writer.write(numpy.full(100, 7, "u1"))
+                    with reader.peek(100) as window, cuda.DeviceView(window, "in", strict=True) as view:
+                        assert made.device_pointer() <= view.pointer
+                        with gpu.memory(100) as pointer:
+                            assert gpu.copy(pointer, view.pointer, 100) == 0
+        finally:
+            ring.unlink()

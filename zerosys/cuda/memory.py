@@ -19,9 +19,9 @@ class HostMemory:
     __slots__ = ("address", "lease", "lent", "mapping", "read_only", "size")
 
     def __init__(self, buffer: Any) -> None:
-        self.mapping = mapping = mapping_of(buffer)
-        view = leased(buffer if mapping is None else mapping)
-        self.lease: memoryview | None = view
+        self.mapping = mapping = buffer if isinstance(buffer, Mapping) else None
+        self.lease: memoryview | None = leased(buffer)
+        view = self.lease
         self.address, self.lent = extent_of(view)
         self.size, self.read_only = self.lent, view.readonly
         if mapping is not None:
@@ -46,12 +46,6 @@ def leased(buffer: Any) -> memoryview:
     import numpy
 
     return memoryview(numpy.from_dlpack(buffer).data)
-
-
-def mapping_of(buffer: Any) -> Mapping | None:
-    """The Mapping that *buffer* is, or stands on as a ring does (its ``mapping``); None for other memory."""
-    found = buffer if isinstance(buffer, Mapping) else getattr(buffer, "mapping", None)
-    return found if isinstance(found, Mapping) else None
 
 
 class DeviceArray:

@@ -37,8 +37,8 @@ class DeviceView:
     """
 
     __slots__ = (
-        "_address", "_block", "_context", "_interface", "_lease", "_open", "_pin", "_returned", "_stream",
-        "access", "nbytes", "pointer",
+        "_address", "_block", "_context", "_interface", "_lease", "_open", "_pin", "_read_only", "_returned",
+        "_stream", "access", "nbytes", "pointer",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,7 @@ class DeviceView:
         counters.staged(size if self.access != "out" else 0)
 
     def _refuse_writing(self, read_only: bool) -> None:
+        self._read_only = read_only
         if read_only and self.access != "in":
             raise ValueError(
                 f"access {self.access!r} writes, and the memory may only be read: pass access='in'"
@@ -154,7 +155,7 @@ class DeviceView:
         if not self._open:
             raise ValueError("this DeviceView is closed")
         handle = streams.handle_of(self._stream)
-        told = {"data": (self.pointer, self.access == "in"), "version": 3, "strides": None}
+        told = {"data": (self.pointer, self._read_only), "version": 3, "strides": None}
         if self._stream is not None:
             told["stream"] = handle or 1  # 0 is not allowed there: the default stream is 1
         if self._interface is not None:
