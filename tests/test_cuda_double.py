@@ -243,3 +243,19 @@ def test_the_measurements_say_what_is_missing_where_there_is_no_device(tmp_path)
     )
     assert done.returncode == 3 and done.stderr.startswith("no device: "), done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_name_that_the_seam_takes_of_cuda_bindings_is_there():
+    """Only a device answers, but the names can be held against the library that is installed here."""
+    import re
+
+    from cuda.bindings import driver, runtime
+
+    text = (TESTS.parent / "zerosys/cuda/backend.py").read_text()
+    for owner, module in (("driver", driver), ("runtime", runtime)):
+        names = set(re.findall(rf"\b(?:self\._)?{owner}\.(\w+)", text)) - {"py"}
+        assert names and [name for name in names if not hasattr(module, name)] == []
+    facts = re.findall(r'fact\("(\w+)"', text)
+    assert [n for n in facts if not hasattr(driver.CUpointer_attribute, f"CU_POINTER_ATTRIBUTE_{n}")] == []
+    for name in cuda_rig.Double().attributes:
+        assert hasattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")

@@ -110,7 +110,7 @@ class CudaBindings:
 
     def attribute(self, name: str, device: int) -> int:
         """The device attribute CU_DEVICE_ATTRIBUTE_*name*."""
-        which = self._attributes[f"CU_DEVICE_ATTRIBUTE_{name}"]
+        which = getattr(self._attributes, f"CU_DEVICE_ATTRIBUTE_{name}")
         handle = self._check("cuDeviceGet", self._driver.cuDeviceGet(device))
         return int(self._check("cuDeviceGetAttribute", self._driver.cuDeviceGetAttribute(which, handle)))
 
@@ -193,7 +193,7 @@ class CudaBindings:
             raise self._refusal("cuPointerGetAttribute", error)
 
         def fact(name: str, default: int) -> int:
-            error, value = ask(facts[f"CU_POINTER_ATTRIBUTE_{name}"], address)
+            error, value = ask(getattr(facts, f"CU_POINTER_ATTRIBUTE_{name}"), address)
             return int(value) if error == self._success else default
 
         host = int(kind) == int(self._driver.CUmemorytype.CU_MEMORYTYPE_HOST)
