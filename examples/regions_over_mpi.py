@@ -34,8 +34,8 @@ def work():
             right = values[-1] == len(values) - 1 and values.sum() == len(values) * (len(values) - 1) / 2
             window.Unlock(1)
             assert right and region.verify().ok
-            print(f"rank 1 on {MPI.Get_processor_name()}: {region.size} bytes arrived in its own region,",
-                  f"pages by node {dict(region.placement().nodes)}", flush=True)  # fmt: skip
+            where = dict(region.placement().nodes)
+            print(f"rank 1: {region.size} bytes arrived in its own region, pages by node {where}", flush=True)
             world.Send(values, 0)  # and back, as a message
         elif world.rank == 0:
             values[:] = 0
@@ -48,8 +48,7 @@ def launch():
     """Run this file under mpiexec: two ranks."""
     mpiexec = shutil.which("mpiexec", path=f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}")
     if mpiexec is None:
-        print("no mpiexec here: pip install mpi4py mpich")
-        return
+        return print("no mpiexec here: pip install mpi4py mpich")
     os.execv(mpiexec, [mpiexec, "-n", "2", sys.executable, *sys.argv])
 
 

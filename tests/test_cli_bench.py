@@ -96,3 +96,17 @@ def test_without_matplotlib_a_picture_is_refused_with_the_remedy(monkeypatch, tm
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match=r"pip install 'zerosys\[plot\]'"):
         draw([], str(tmp_path / "run.svg"))
+
+
+def test_moving_is_measured_beside_copying_and_nothing_was_copied():
+    from zerosys.cli.bench import moving
+
+    (measured,) = moving.measures(1, (1 << 16,))
+    assert [row.label for row in measured.rows] == ["64 KiB moved by pump()", "64 KiB read and sent"]
+
+
+def test_a_machine_without_a_gpu_has_no_such_rows():
+    from zerosys.cli.bench import gpu
+    from zerosys.cuda import memory_model
+
+    assert bool(gpu.measures(1, (1 << 16,))) is bool(memory_model(0))

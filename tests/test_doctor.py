@@ -209,3 +209,12 @@ def test_pipes_are_tried(tmp_path):
     found = by_name(system.check(small))["pipes"]
     assert found.state == "limited" and found.remedy == "sysctl fs.pipe-max-size=1048576"
     assert by_name(system.check(Path("/")))["pipes"].evidence.startswith("a pipe got ")
+
+
+def test_without_a_gpu_it_says_why():
+    from zerosys.cuda import memory_model
+    from zerosys.doctor import gpu
+
+    need("no-gpu", "there is one here" if memory_model(0) else None)
+    (found,) = gpu.check()
+    assert found.state == "absent" and found.evidence == memory_model(0).reason

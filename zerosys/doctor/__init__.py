@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from zerosys.doctor import calls, memory, places, system
+from zerosys.doctor import calls, gpu, memory, places, system
 from zerosys.doctor.finding import STATES, Finding, State, exit_status
 
 __all__ = ["STATES", "Finding", "State", "check", "exit_status"]
@@ -22,4 +22,4 @@ def check(*, root: str | os.PathLike[str] = "/") -> list[Finding]:
     found = calls.check()
     for look in (places.check, memory.check, system.check):
         found += look(base)
-    return found
+    return found + gpu.check()

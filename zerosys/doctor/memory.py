@@ -102,7 +102,7 @@ def _pool(size: int, nodes: dict[int, tuple[int, int]]) -> Finding:
         what,
         "absent",
         evidence,
-        f"zerosys hugepages reserve, or: echo 64 >"
+        f"echo 64 >"
         f" /sys/devices/system/node/node{min(nodes)}/hugepages/hugepages-{size >> 10}kB/nr_hugepages",
     )
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 # Each subject: the module whose measures(rounds) measures it, and what it tells.
 SUBJECTS = {
     "memory": ("zerosys.cli.bench.memory", "memory bandwidth by pairs of nodes"),
+    "moving": ("zerosys.cli.bench.moving", "moving against copying, by size"),
     "setup": ("zerosys.cli.bench.setup", "making regions, by the kind of their pages"),
+    "gpu": ("zerosys.cli.bench.gpu", "copies to a GPU by node and size, where there is one"),
 }
 
 
