@@ -1,4 +1,4 @@
-"""Memory that lies right, on two hosts: MPI carries the bytes, from one host's region straight into the other's.
+"""Memory that lies right, on two hosts: MPI carries bytes from one host's region straight into the other's.
 
     mpiexec -n 2 -hosts one,two python regions_over_mpi.py
 

@@ -29,8 +29,8 @@ def main():
     with ExitStack() as stack:
         cluster = stack.enter_context(LocalCluster(n_workers=0, dashboard_address=None, protocol="tcp://"))
         run = [sys.executable, "-m", "zerosys", "run"]
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-dashboard",
-                  "--nthreads", "1", "--no-nanny", "--death-timeout", "60"]  # fmt: skip
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
+        worker += ["--no-dashboard", "--nthreads", "1", "--no-nanny", "--death-timeout", "60"]
         for node in nodes:
             command = [*run, "-N", str(node), "-m", str(node), "--", *worker, "--name", f"node{node}"]
             process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
