@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # arguments, and what it does.
 COMMANDS = {
     "bench": ("zerosys.cli.bench", "measure this machine in a minute, each answer checked"),
+    "completion": ("zerosys.cli.completion", "print a script by which bash or zsh completes these words"),
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
     "doctor": ("zerosys.cli.doctor", "tell what works here, and what to do about what does not"),
     "hardware": ("zerosys.cli.hardware", "tell the machine's nodes: CPUs, memory, distances"),
