@@ -46,7 +46,8 @@ static inline void zs_ring_format(struct zs_ring_control *control, const struct 
     control->header.version = ZS_RING_VERSION;
     control->header.slots_at = sizeof *control;
     control->header.control_size = zs_ring_control_size(header->slots);
-    control->head = control->floor = control->whole_at = header->start;
+    control->head = control->floor = header->start;
+    control->whole_at = header->start - 1; /* where no record will begin */
     for (uint32_t i = 0; i < header->slots; i++)
         slots[i].tail = header->start;
     ZS_RING_STORE(&control->header.magic, ZS_RING_MAGIC, RELEASE, none);
@@ -214,6 +215,9 @@ static inline int zs_reader_open(struct zs_ring_reader *r, const struct zs_ring 
             rc = zs_ring_take(control_fd, end->own_fd, end->place, &slot->peer, &slot->state);
             if (rc == 0)
                 rc = zs_reader_join(r, ring, k, oldest);
+            /* The writer may have gone to sleep for our first tail, from which we have moved up. */
+            if (rc == 0 && zs_reader_awaited(r))
+                zs_ring_wake_writer(ring);
         }
     if (rc < 0)
         zs_ring_exit(end);

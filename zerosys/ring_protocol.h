@@ -194,6 +194,9 @@ static inline int zs_writer_begin(struct zs_ring_writer *w, const struct zs_ring
     w->sequence = ZS_RING_LOAD(&control->sequence, RELAXED, none);
     if (w->head - w->floor > ring->limit)
         return -EPROTO;
+    /* The last writer may have laid a record there that it did not publish. */
+    if (ZS_RING_LOAD(&control->whole_at, RELAXED, none) == w->head)
+        ZS_RING_STORE(&control->whole_at, w->head - 1, RELAXED, data);
     ZS_RING_STORE(&control->doze, 0, RELAXED, room);
     ZS_RING_STORE(&control->state, ZS_RING_ACTIVE, RELEASE, slot);
     return 0;
