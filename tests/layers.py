@@ -22,6 +22,8 @@ LAYERS = [
         _nonblock _transfer _relay
         _ring _ring_reader _ring_writer _atomics
         _exec _sysv
+        _nonblock _transfer _relay _fanout _zerocopy
+        _ring _atomics
         """,
         """
         flags errors sizes refusal extent
@@ -47,6 +49,7 @@ HALLS = LAYERS[3]
 # here: the parts that a large one was split into.
 GROUND = {"_result", "_args"}
 TAKES = {
+    "_fanout": {"_nonblock", "_transfer"},
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
     "_relay": {"_transfer"},
