@@ -17,7 +17,7 @@ LAYERS = [
         _result _args
         _splice
         _descriptor _rights
-        _memfd _range _populate _mmap _loan _dlpack
+        _memfd _range _populate _mmap _loan _dlpack _buckets
         _numa
         _nonblock _transfer _relay
         _ring _ring_reader _ring_writer _atomics
@@ -50,6 +50,7 @@ HALLS = LAYERS[3]
 GROUND = {"_result", "_args"}
 TAKES = {
     "_fanout": {"_nonblock", "_transfer"},
+    "_buckets": {"_mmap"},
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
     "_relay": {"_transfer"},
