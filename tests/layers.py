@@ -19,11 +19,9 @@ LAYERS = [
         _descriptor _rights
         _memfd _range _populate _mmap _loan _dlpack _buckets
         _numa
-        _nonblock _transfer _relay
+        _nonblock _transfer _relay _fanout _zerocopy
         _ring _ring_reader _ring_writer _atomics
         _exec _sysv
-        _nonblock _transfer _relay _fanout _zerocopy
-        _ring _atomics
         """,
         """
         flags errors sizes refusal extent
@@ -49,8 +47,8 @@ HALLS = LAYERS[3]
 # here: the parts that a large one was split into.
 GROUND = {"_result", "_args"}
 TAKES = {
-    "_fanout": {"_nonblock", "_transfer"},
     "_buckets": {"_mmap"},
+    "_fanout": {"_nonblock", "_transfer"},
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
     "_relay": {"_transfer"},
