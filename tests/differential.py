@@ -1,17 +1,27 @@
 """Command lines for numactl, made by chance, and what two numactls make of the same one."""
 
+import os
 import random
 import shlex
 import subprocess
+import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import debian
 
+from zerosys import cli
+
 Excuse = Callable[[Sequence[str], Sequence[int]], str | None]
 # What a command sees of its placement: the CPUs, and the policy of its memory.
-PROBE = "grep ^Cpus_allowed_list: /proc/self/status; sed 's/ file=.*//; s/[^ ]* //; q' /proc/self/numa_maps; exit 3"
+PROBE = (
+    "grep ^Cpus_allowed_list: /proc/self/status; sed 's/ file=.*//; s/[^ ]* //; q' /proc/self/numa_maps;"
+    " exit 3"
+)
 POLICIES = ("-i", "--interleave", "-p", "--preferred", "-P", "--preferred-many", "-m", "--membind", "--mem")
 PINS = ("-N", "--cpunodebind", "--cpubind", "-c")
 
@@ -80,12 +90,43 @@ class Seen:
 
 
 def seen(numactl: Path | str, line: Sequence[str]) -> Seen:
+    """What the program *numactl* makes of *line*."""
     done = subprocess.run(
         [str(numactl), *line], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
     )
-    if done.returncode == 1:
-        return Seen(1, "", bool(done.stderr + done.stdout))  # refused: numactl says why on either stream
-    return Seen(done.returncode, done.stdout, bool(done.stderr))
+    return _seen(done.returncode, done.stdout, done.stderr)
+
+
+def seen_here(line: Sequence[str]) -> Seen:
+    """What ours makes of *line* in a child of this process, which spares an interpreter's start."""
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
+        child = os.fork()
+        if not child:
+            _become_numactl(line, said.fileno(), complained.fileno())
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        texts = [(file.seek(0), file.read())[1] for file in (said, complained)]
+    return _seen(code, *texts)
+
+
+def _become_numactl(line: Sequence[str], out: int, err: int) -> NoReturn:
+    status = 99
+    try:
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        sys.stdout, sys.stderr = open(1, "w"), open(2, "w", buffering=1)
+        sys.argv = ["numactl", *line]
+        status = cli.main()
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _seen(code: int, output: str, complaint: str) -> Seen:
+    if code == 1:
+        return Seen(1, "", bool(complaint + output))  # refused: numactl says why on either stream
+    return Seen(code, output, bool(complaint))
 
 
 def excuse(line: Sequence[str], nodes: Sequence[int]) -> str | None:
@@ -98,15 +139,17 @@ def excuse(line: Sequence[str], nodes: Sequence[int]) -> str | None:
     return None
 
 
-def differences(ours: Path | str, lines: Lines, n: int, excuse: Excuse = excuse) -> list[str]:
-    """A sentence for each of *n* lines of which the two numactls make different things.
+def differences(
+    lines: Lines, n: int, excuse: Excuse = excuse, ours: Callable[[Sequence[str]], Seen] = seen_here
+) -> list[str]:
+    """A sentence for each of *n* lines of which *ours* and Debian's make different things.
 
     *excuse* names the known difference that a line shows, or None. Such a line is not compared, except
     that ours must not crash.
     """
     wrong, compared = [], 0
     for line in lines.some(n):
-        mine = seen(ours, line)
+        mine = ours(line)
         if excuse(line, lines.nodes):
             if mine.code not in (0, 1, 3):
                 wrong.append(f"{shlex.join(line)}: ours {mine}")

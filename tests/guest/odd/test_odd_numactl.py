@@ -45,8 +45,9 @@ def excuse(line, nodes):
     return None
 
 
-def test_generated_lines_mean_the_same(ours):
-    assert differences(ours, Lines([0, 1, 3], [0, 1, 2, 3], 5), 90, excuse) == []
+@pytest.mark.timeout(600)
+def test_generated_lines_mean_the_same():
+    assert differences(Lines([0, 1, 3], [0, 1, 2, 3], 5), 150, excuse) == []
 
 
 @pytest.mark.parametrize("option", ["-H", "-s"])

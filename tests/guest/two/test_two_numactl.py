@@ -22,18 +22,19 @@ def run(*command, **options):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=100, **options)
 
 
-def test_generated_lines_mean_the_same(ours):
-    assert differences(ours, Lines([0, 1], [0, 1], 2), 110) == []
+@pytest.mark.timeout(600)
+def test_generated_lines_mean_the_same():
+    assert differences(Lines([0, 1], [0, 1], 2), 200) == []
 
 
-def test_generated_lines_mean_the_same_in_a_cpuset_of_all(ours):
+def test_generated_lines_mean_the_same_in_a_cpuset_of_all():
     with inside_group(cpuset_mems="0-1", cpuset_cpus="0-1"):
-        assert differences(ours, Lines([0, 1], [0, 1], 3), 20) == []
+        assert differences(Lines([0, 1], [0, 1], 3), 40) == []
 
 
-def test_generated_lines_mean_the_same_where_cpus_are_confined(ours):
+def test_generated_lines_mean_the_same_where_cpus_are_confined():
     with inside_group(cpuset_cpus="1"):
-        assert differences(ours, Lines([0, 1], [1], 4), 20, refuse_less) == []
+        assert differences(Lines([0, 1], [1], 4), 60, refuse_less) == []
 
 
 def refuse_less(line, nodes):
