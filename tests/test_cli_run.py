@@ -6,13 +6,19 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from commands import zerosys
 from needs import need
 from seccomp import POLICY_CALLS, Refuse, refused
+from trees import write_tree
 
 import zerosys as package
+from zerosys import _numa
+from zerosys.cli.run import report
+from zerosys.cli.run.plan import Asked, Plan
+from zerosys.locality import node_of
 from zerosys.machine import topology
 
 # What a command sees of its placement: the CPUs, and the policy of its memory.
@@ -164,6 +170,61 @@ def test_without_numa_there_is_one_node_and_cpus_can_be_bound():
     assert (done.returncode, done.stdout) == (0, "ran\n")
     done = refused(rules, [sys.executable, "-m", "zerosys", "show"])
     assert done.returncode == 0 and "policy: none" in done.stdout
+
+
+# --- next to a device (FAULTS N9) -------------------------------------------------------------------
+
+
+def device(folder, node):
+    """A machine's root in which network device eth7 says that it is on *node*."""
+    place = "sys/devices/pci0000:00/0000:00:05.0"
+    root = write_tree(folder, {f"{place}/numa_node": f"{node}\n", f"{place}/net/eth7/": ""})
+    (root / "sys/class/net").mkdir(parents=True)
+    (root / "sys/class/net/eth7").symlink_to(f"../../../{place}/net/eth7")
+    (root / place / "net/eth7/device").symlink_to("../..")
+    return root
+
+
+def plan_of(monkeypatch, root, line):
+    """The plan of *line*, where devices are those below *root*."""
+    monkeypatch.setattr("zerosys.locality.node_of", partial(node_of, root=root))
+    return Plan(Asked(line.split()))
+
+
+def test_a_devices_node_gives_cpus_and_memory(tmp_path, monkeypatch):
+    root = device(tmp_path, NODE)
+    plan = plan_of(monkeypatch, root, "--nic eth7 true")
+    assert plan.cpus == MACHINE.nodes[NODE].online_cpus
+    assert (plan.mode, plan.members) == (_numa.MPOL_BIND, {NODE})
+    assert f"netdev:eth7  node {NODE}; " in report.text(plan)
+    (told,) = json.loads(report.as_json(plan))["devices"]
+    assert told["node"] == NODE and told["tried"] and "numa_node" in told["source"]
+
+
+def test_what_is_named_goes_before_the_device(tmp_path, monkeypatch):
+    root = device(tmp_path, NODE)
+    plan = plan_of(monkeypatch, root, f"--nic eth7 -C {CPU} -i all true")
+    assert plan.cpus == {CPU} and plan.mode == _numa.MPOL_INTERLEAVE
+    assert plan_of(monkeypatch, root, "-m netdev:eth7 true").members == {NODE}
+
+
+@pytest.mark.parametrize("node", [-1, NO_NODE])
+def test_a_device_without_a_node_of_ours_is_an_error_or_left_out(tmp_path, monkeypatch, node):
+    root = device(tmp_path, node)
+    with pytest.raises(OSError, match="node"):
+        plan_of(monkeypatch, root, "--nic eth7 true")
+    plan = plan_of(monkeypatch, root, "--nic eth7 --best-effort true")
+    assert (plan.cpus, plan.mode) == (None, None) and len(plan.remarks) >= 1
+    with pytest.raises(OSError, match="node"):
+        plan_of(monkeypatch, root, "-m netdev:eth7 true")
+
+
+def test_a_gpu_that_is_not_there_is_an_error_of_ours():
+    for gpu in ("99", "GPU-00000000-0000-0000-0000-000000000000"):
+        done = zerosys("run", "--gpu", gpu, "true")
+        assert done.returncode == 125 and done.stderr.startswith("zerosys run: ")
+        done = zerosys("run", "--gpu", gpu, "--best-effort", "echo", "ran")
+        assert (done.returncode, done.stdout) == (0, "ran\n") and done.stderr
 
 
 # --- the plan -----------------------------------------------------------------------------------

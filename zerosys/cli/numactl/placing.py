@@ -53,6 +53,14 @@ class Sets:
         chosen = self._kept(self._nodes(text, frozenset(machine.nodes), everything), running, self._why_bare)
         return self.usable_cpus(frozenset().union(*(machine.nodes[node].online_cpus for node in chosen)))
 
+    def cpus_near(self, chosen: frozenset[int]) -> frozenset[int]:
+        """The CPUs of the nodes *chosen*, or of those nearest to one that has none."""
+        known = self._kept(chosen, frozenset(self.machine.nodes), self._why_bare)
+        near: frozenset[int] = frozenset().union(*map(self.machine.nearest_cpus, known))
+        if not near:
+            raise PlacementError(errno.EINVAL, self._why_bare(known))
+        return self.usable_cpus(near)
+
     def usable_cpus(self, cpus: frozenset[int]) -> frozenset[int]:
         """Those of *cpus* that --allowed-only lets pass: all, without it."""
         allowed = self.machine.allowed_cpus if self.allowed_only else cpus
@@ -78,12 +86,12 @@ class Sets:
             text = self._last
         self._last = text
         if self.lenient:
-            return nodes.parse(text, everything=everything)
+            return nodes.parse(text, everything=everything, select=_selected)
         try:
-            return nodes.parse(text, known, everything=everything)
+            return nodes.parse(text, known, everything=everything, select=_selected)
         except PlacementError:
             # Of nodes that are there, but not for us, the cause is another.
-            chosen = nodes.parse(text, frozenset(self.machine.nodes), everything=everything)
+            chosen = nodes.parse(text, frozenset(self.machine.nodes), everything=everything, select=_selected)
             if chosen <= known:
                 raise
         raise PlacementError(errno.EINVAL, _why_no_memory(chosen - known))
@@ -126,6 +134,12 @@ def _why_no_memory(chosen: frozenset[int]) -> str:
     from zerosys.policy import why_not
 
     return why_not(chosen)
+
+
+def _selected(selector: str) -> frozenset[int]:
+    from zerosys.locality import node_of
+
+    return frozenset([node_of(selector).__index__()])
 
 
 def run_on(cpus: frozenset[int]) -> frozenset[int]:

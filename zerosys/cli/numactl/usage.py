@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from zerosys.cli.numactl.options import Option
 from zerosys.cli.usage import Help
 
-SETS = """NODES and CPUS are lists such as 0,2-5, or all. ! in front means all others, + counts within
-what may be used, and same repeats the nodes before.
+SETS = """NODES is a list such as 0,2-5, or all. Instead of a number a node can be what it is next to:
+netdev:NAME, ip:HOST, file:PATH, block:NAME, pci:ADDRESS, cuda:N, gpu:UUID. CPUS is such a
+list of numbers. ! in front means all others, + counts within what may be used, and same
+repeats the nodes before.
 """
 
 

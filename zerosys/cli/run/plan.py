@@ -10,8 +10,12 @@ TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by c
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from zerosys.locality import Affinity
+
 OPTIONS = (
     *PLACEMENT,
+    Option("gpu", "", "N", "run and take memory where GPU N, or the GPU of that UUID, is near"),
+    Option("nic", "", "NAME", "run and take memory where network device NAME is near"),
     Option(
         "best-effort",
         "",
@@ -41,6 +45,7 @@ class Asked:
         self.flags: set[str] = set()
         self.pin: tuple[str, str] | None = None
         self.policy: tuple[str, str] | None = None
+        self.devices: list[str] = []  # as node_of() takes them
         words = Words(argv, OPTIONS)
         for name, value in words:
             self._take(name, value)
@@ -54,6 +59,10 @@ class Asked:
             if self.policy:
                 raise Usage(f"--{self.policy[0]} and --{name} are two policies: give one")
             self.policy = name, value
+        elif name == "gpu":
+            self.devices.append(f"cuda:{value}" if value.isdigit() else f"gpu:{value}")
+        elif name == "nic":
+            self.devices.append(f"netdev:{value}")
         else:
             self.flags.add(name)
 
@@ -79,9 +88,13 @@ class Plan:
         self.cpus: frozenset[int] | None = None
         self.mode: int | None = None
         self.members: frozenset[int] = frozenset()
+        self.near: list[Affinity] = []
+        self._nearby: frozenset[int] = frozenset()
         self._sets = placing.Sets("all" in asked.flags, "allowed-only" in asked.flags, self.best_effort)
         self.remarks = self._sets.remarks
         self._asked = asked
+        for device in asked.devices:
+            self._try(self._look_at, device)
         self._try(self._choose_cpus)
         self._try(self._choose_memory)
 
@@ -93,9 +106,9 @@ class Plan:
         self._try(self._pin)
         self._try(self._bind)
 
-    def _try(self, step: Callable[[], None]) -> None:
+    def _try(self, step: Callable[..., None], *words: str) -> None:
         try:
-            step()
+            step(*words)
         except OSError as refusal:
             if not self.best_effort:
                 raise
@@ -103,11 +116,20 @@ class Plan:
 
             self.remarks.append(said(refusal))
 
+    def _look_at(self, device: str) -> None:
+        from zerosys.locality import node_of
+
+        affinity = node_of(device)
+        self.near.append(affinity)
+        self._nearby |= {affinity.__index__()}  # without a node, an error that tells who was asked
+
     def _choose_cpus(self) -> None:
         sets = self._sets
         if self._asked.pin:
             option, text = self._asked.pin
             self.cpus = (sets.cpus if option == "physcpubind" else sets.cpus_of)(text)
+        elif self._nearby:
+            self.cpus = sets.cpus_near(self._nearby)
 
     def _choose_memory(self) -> None:
         if self._asked.policy:
@@ -118,6 +140,9 @@ class Plan:
             self.mode, self.members = MODES[option], members
             if "balancing" in self._asked.flags:
                 self.mode |= _numa.MPOL_F_NUMA_BALANCING
+        elif self._nearby:
+            self.members = self._sets.usable_memory(self._nearby)
+            self.mode = _numa.MPOL_BIND
 
     def _pin(self) -> None:
         if self.cpus is not None:

@@ -8,6 +8,7 @@ import shlex
 from zerosys import _numa, nodes
 from zerosys.cli.numactl.telling import full_name
 from zerosys.cli.run.plan import Plan
+from zerosys.trail import told
 
 
 def text(plan: Plan) -> str:
@@ -18,9 +19,12 @@ def text(plan: Plan) -> str:
         "as it is" if plan.mode is None else f"{full_name(plan.mode)} {nodes.format(plan.members)}".rstrip()
     )
     lines.append(("memory", memory))
+    for affinity in plan.near:
+        node = "no node" if affinity.node is None else f"node {affinity.node}"
+        lines.append((affinity.selector, f"{node}; {told(affinity.tried)}"))
     lines += [("left out", remark) for remark in plan.remarks]
     width = max(len(head) for head, _ in lines)
-    return "\n".join(f"{head:<{width}}  {told}" for head, told in lines)
+    return "\n".join(f"{head:<{width}}  {fact}" for head, fact in lines)
 
 
 def as_json(plan: Plan) -> str:
@@ -35,6 +39,16 @@ def as_json(plan: Plan) -> str:
             "command": plan.command,
             "cpus": None if plan.cpus is None else sorted(plan.cpus),
             "memory": memory,
+            "devices": [
+                {
+                    "asked": affinity.selector,
+                    "device": affinity.device,
+                    "node": affinity.node,
+                    "source": affinity.source or None,
+                    "tried": [{"source": source, "answer": answer} for source, answer in affinity.tried],
+                }
+                for affinity in plan.near
+            ],
             "left_out": plan.remarks,
         },
         indent=2,
