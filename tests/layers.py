@@ -17,9 +17,9 @@ LAYERS = [
         _result _args
         _splice
         _descriptor _rights
-        _memfd _range _populate _mmap _loan _dlpack
+        _memfd _range _populate _mmap _loan _dlpack _buckets
         _numa
-        _nonblock _transfer _relay
+        _nonblock _transfer _relay _fanout _zerocopy
         _ring _ring_reader _ring_writer _atomics
         _exec _sysv
         """,
@@ -47,6 +47,8 @@ HALLS = LAYERS[3]
 # here: the parts that a large one was split into.
 GROUND = {"_result", "_args"}
 TAKES = {
+    "_buckets": {"_mmap"},
+    "_fanout": {"_nonblock", "_transfer"},
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
     "_relay": {"_transfer"},

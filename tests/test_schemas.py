@@ -14,8 +14,12 @@ COMMANDS = {
     "bench": ["bench", "setup", "--rounds", "1", "--json"],
     "doctor": ["doctor", "--json"],
     "hardware": ["hardware", "--json"],
+    "hugepages": ["hugepages", "--json"],
+    "migrate": ["migrate", "self", "0", "0", "--json"],
     "run-plan": ["run", "--plan", "--json", "-N", "all", "-m", "+0", "--", "true", "x"],
     "show": ["show", "--json"],
+    "stat": ["stat", "self", "--json"],
+    "top": ["top", "-n", "1", "--json"],
 }
 
 

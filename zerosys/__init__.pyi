@@ -68,10 +68,16 @@ from zerosys.policy import WeightedInterleave as WeightedInterleave
 from zerosys.policy import memory_policy as memory_policy
 from zerosys.policy import policy_of as policy_of
 from zerosys.proof import Verification as Verification
+from zerosys.pumps import FanOutResult as FanOutResult
 from zerosys.pumps import PumpResult as PumpResult
 from zerosys.pumps import RelayResult as RelayResult
+from zerosys.pumps import SinkResult as SinkResult
+from zerosys.pumps import ZeroCopySend as ZeroCopySend
+from zerosys.pumps import give as give
 from zerosys.pumps import pump as pump
+from zerosys.pumps import receive as receive
 from zerosys.pumps import relay as relay
+from zerosys.pumps import send_zerocopy as send_zerocopy
 from zerosys.region import SharedRegion as SharedRegion
 from zerosys.ring.message import MessageRing as MessageRing
 from zerosys.ring.stream import StreamRing as StreamRing
@@ -91,6 +97,7 @@ __all__ = [
     "Bind",
     "CudaError",
     "Default",
+    "FanOutResult",
     "Full",
     "Interleave",
     "Local",
@@ -124,6 +131,7 @@ __all__ = [
     "Seal",
     "SharedRegion",
     "ShortSource",
+    "SinkResult",
     "SpliceFlag",
     "StreamRing",
     "SyncFlag",
@@ -132,6 +140,7 @@ __all__ = [
     "Verification",
     "WeightedInterleave",
     "WouldCopy",
+    "ZeroCopySend",
     "__version__",
     "add_seals",
     "available_memory",
@@ -139,6 +148,7 @@ __all__ = [
     "cpu_set",
     "get_include",
     "get_seals",
+    "give",
     "interleave_weights",
     "linkat",
     "memfd_create",
@@ -153,8 +163,10 @@ __all__ = [
     "policy_of",
     "pump",
     "read_numa_maps",
+    "receive",
     "relay",
     "run_on",
+    "send_zerocopy",
     "sendfile",
     "set_home_node",
     "set_interleave_weight",

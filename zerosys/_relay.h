@@ -48,12 +48,6 @@ static inline unsigned long long zs_relay_progress(const struct zs_relay *r)
     return zs_progress(r->way[0]) + zs_progress(r->way[1]);
 }
 
-static inline long long zs_relay_patience(struct zs_relay *r, long long deadline, int *why)
-{
-    struct zs_transfer both = {.stall = r->stall, .progressed = r->progressed};
-    return zs_patience(&both, deadline, why);
-}
-
 /* Sleep until a way can go on: 0, ZS_EXPIRED, ZS_STALLED, -EINTR or -EBADF. */
 static inline int zs_relay_wait(struct zs_relay *r, long long deadline)
 {
@@ -74,16 +68,14 @@ static inline int zs_relay_wait(struct zs_relay *r, long long deadline)
         watched[n].events = source ? POLLIN : POLLOUT;
         watched[n++].revents = 0;
     }
-    long long most = zs_relay_patience(r, deadline, &why);
+    long long most = zs_patience(r->stall, r->progressed, deadline, &why);
     if (most < 0)
         return why;
     rc = zs_sleep(watched, n, most);
     if (rc == 0)
         return why;
-    if (rc > 0 && ++r->futile > 2) {
-        long long pause = 1000000LL << (r->futile < 9 ? r->futile - 3 : 6);
-        zs_sleep(NULL, 0, pause < most ? pause : most);
-    }
+    if (rc > 0)
+        zs_pause(++r->futile, most);
     for (int k = 0; rc > 0 && k < n; k++) {
         r->ready[way[k]] = watched[k].revents != 0;
         if (watched[k].revents && zs_still_same(r->way[way[k]], r->want[way[k]]) < 0)

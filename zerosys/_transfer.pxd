@@ -25,6 +25,7 @@ cdef extern from "_transfer_ends.h" nogil:
         unsigned char *at
 
     ssize_t c_end_open "zs_end_open"(end *end, int fd, loff_t offset)
+    ssize_t c_end_begin "zs_end_begin"(end *end)
     void c_end_close "zs_end_close"(end *end)
 
 cdef extern from "_transfer_state.h" nogil:

@@ -40,7 +40,7 @@ static inline int zs_still_same(struct zs_transfer *t, int want)
 }
 
 /* ns that may be slept, and in *why* what it means when they are over; none left: -1. */
-static inline long long zs_patience(const struct zs_transfer *t, long long deadline, int *why)
+static inline long long zs_patience(long long stall, long long progressed, long long deadline, int *why)
 {
     long long now = zs_clock(CLOCK_MONOTONIC), most = ZS_PATIENCE;
     *why = -EINTR;
@@ -48,18 +48,26 @@ static inline long long zs_patience(const struct zs_transfer *t, long long deadl
         most = deadline - now;
         *why = ZS_EXPIRED;
     }
-    if (t->stall >= 0 && t->progressed + t->stall - now < most) {
-        most = t->progressed + t->stall - now;
+    if (stall >= 0 && progressed + stall - now < most) {
+        most = progressed + stall - now;
         *why = ZS_STALLED;
     }
     return most > 0 ? most : -1;
 }
 
+/* Before the *futile*-th sleep in a row that brought nothing: poll calls ready what is not. After the
+ * second such each costs a pause of a millisecond, doubled up to 64, for we must not spin. */
+static inline int zs_pause(int futile, long long most)
+{
+    if (futile <= 2)
+        return 1;
+    long long pause = 1000000LL << (futile < 9 ? futile - 3 : 6);
+    return zs_sleep(NULL, 0, pause < most ? pause : most);
+}
+
 /* Sleep until what a step wants can be had (0), or *deadline* has passed (in ns of
  * CLOCK_MONOTONIC, -1 is never; ZS_EXPIRED), or nothing moved for too long (ZS_STALLED), or a
- * signal may have come (-EINTR).
- * A descriptor that poll calls ready and that then moves nothing must not make us spin: after
- * the second such round each costs a pause of a millisecond, doubled up to 64. */
+ * signal may have come (-EINTR). */
 static inline int zs_transfer_wait(struct zs_transfer *t, int want, long long deadline)
 {
     struct pollfd one = {.fd = want == ZS_WANT_SOURCE ? t->src.fd : t->dst.fd,
@@ -72,7 +80,7 @@ static inline int zs_transfer_wait(struct zs_transfer *t, int want, long long de
         t->progressed = zs_clock(CLOCK_MONOTONIC);
     }
     t->seen = progress;
-    if ((most = zs_patience(t, deadline, &why)) < 0)
+    if ((most = zs_patience(t->stall, t->progressed, deadline, &why)) < 0)
         return why;
     if (want == ZS_WANT_TIME) {
         pause = zs_until_credit(t);
@@ -82,10 +90,8 @@ static inline int zs_transfer_wait(struct zs_transfer *t, int want, long long de
     rc = zs_sleep(&one, 1, most);
     if (rc == 0)
         return why;
-    if (rc > 0 && ++t->futile > 2) {
-        pause = 1000000LL << (t->futile < 9 ? t->futile - 3 : 6);
-        rc = zs_sleep(NULL, 0, pause < most ? pause : most);
-    }
+    if (rc > 0)
+        rc = zs_pause(++t->futile, most);
     return rc < 0 ? rc : zs_still_same(t, want);
 }
 

@@ -48,11 +48,15 @@ def read_numa_maps(pid: int, *, root: str = "") -> Iterator[MappedRange]:
     Raises ProcessLookupError where there is no such process (any more), PlacementError(EACCES) for
     one that may not be looked into, Unsupported for a kernel without NUMA.
     """
+    return map(parse_range, process_lines(pid, "numa_maps", root=root))
+
+
+def process_lines(pid: int, name: str, *, root: str = "") -> Iterator[str]:
+    """The lines of *pid*'s file *name*, such as smaps, as they are read; raises as read_numa_maps()."""
     whose = f"{root}/proc/{pid or 'self'}"
     try:
-        with open(f"{whose}/numa_maps", "rb") as lines:
-            for line in lines:
-                yield parse_range(line.decode(errors="surrogateescape"))
+        with open(f"{whose}/{name}", errors="surrogateescape", newline="\n") as lines:
+            yield from lines
     except FileNotFoundError:
         raise _missing(pid, whose) from None
     except ProcessLookupError:

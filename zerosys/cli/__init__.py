@@ -22,9 +22,13 @@ COMMANDS = {
     "demo": ("zerosys.cli.demo", "move a file to another process without a copy, and prove it"),
     "doctor": ("zerosys.cli.doctor", "tell what works here, and what to do about what does not"),
     "hardware": ("zerosys.cli.hardware", "tell the machine's nodes: CPUs, memory, distances"),
+    "hugepages": ("zerosys.cli.hugepages", "see and set the pools of huge pages of each node"),
+    "migrate": ("zerosys.cli.migrate", "move a process's memory between nodes, and tell what stayed"),
     "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
     "run": ("zerosys.cli.run", "run a command with its CPUs and memory on chosen nodes"),
     "show": ("zerosys.cli.show", "tell the memory policy and the CPUs that commands get here"),
+    "stat": ("zerosys.cli.stat", "tell where the memory of processes lies"),
+    "top": ("zerosys.cli.top", "watch the memory of nodes, and the processes behind it"),
 }
 # Each tool that the command is when it is called, or linked, by that name or zerosys-NAME:
 # the module whose main(argv, prog) behaves as the tool does.

@@ -6,17 +6,17 @@ import ctypes
 import os
 from collections.abc import Sequence
 from mmap import PAGESIZE
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from zerosys import _dlpack
+from zerosys._buckets import Block, Piece
 from zerosys._loan import Loan
 from zerosys.arrays import array_over
 from zerosys.cuda import backend, lifetime
 from zerosys.cuda.backend import Context
 from zerosys.cuda.budget import Budget
 from zerosys.cuda.devices import Device, context_for
-from zerosys.cuda.pool import Buckets
+from zerosys.cuda.pool import Pool
 from zerosys.cuda.registration import register
 from zerosys.nodes import parse
 from zerosys.region import SharedRegion
@@ -28,58 +28,38 @@ if TYPE_CHECKING:
     from zerosys.nodes import Spec
 
 
-class _Piece(Protocol):
-    size: int
-    pointer: int
-
-    @property
-    def region(self) -> SharedRegion | None: ...
-    def buffer(self) -> Any: ...
-    def recall(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class _Placed:
+class _Placed(Piece):
     """A region of its own, registered; its views are counted by the region."""
 
-    __slots__ = ("pointer", "region", "registration", "size")
-
     def __init__(self, size: int, node: Spec | None, context: Context) -> None:
-        self.size = size
         self.region = SharedRegion.create(size, node=node)
         try:
             self.registration = register(self.region, context.device)
         except BaseException:
             self.region.close()
             raise
-        self.pointer = self.registration.device_pointer()
+        # The one view that a free block has is the registration's.
+        super().__init__(size, self.registration.device_pointer(), self.region, 1)
 
     def buffer(self) -> SharedRegion:
         return self.region
-
-    def recall(self) -> None:
-        if self.region.views > 1:  # one is the registration's
-            raise BufferError(
-                f"cannot give a block back under {self.region.views - 1} live view(s): delete them, or call "
-                "release() on the memoryviews, first"
-            )
 
     def close(self) -> None:
         self.registration.__exit__(None, None, None)
         self.region.__exit__(None, None, None)
 
 
-class _WriteCombined:
+class _WriteCombined(Piece):
     """Memory of cudaHostAlloc's: the driver's own, neither shared nor placed."""
 
-    __slots__ = ("_context", "_loan", "_memory", "_pid", "pointer", "region", "size")
+    region = None
 
     def __init__(self, size: int, context: Context) -> None:
-        self.size, self.region, self._context, self._pid = size, None, context, os.getpid()
+        self._context, self._pid = context, os.getpid()
         cuda = backend.load()
         with backend.current(cuda, context):
             address = cuda.host_alloc(size, backend.PORTABLE | backend.DEVICE_MAP | backend.WRITE_COMBINED)
-            self.pointer = cuda.device_pointer(address)
+            super().__init__(size, cuda.device_pointer(address))
         self._memory = (ctypes.c_ubyte * size).from_address(address)
         self._loan: Any = None
 
@@ -99,28 +79,20 @@ class _WriteCombined:
         lifetime.undo(what, self._context, self._pid, lambda: backend.load().host_free(address))
 
 
-class HostBlock:
+class HostBlock(Block):
     """``size`` bytes of registered host memory from a HostPool; given back once, by release().
 
     ``pointer`` is where the device finds them, ``region`` the SharedRegion they are (None for write-combined
     memory). A context manager. One that is dropped goes back to the system, when its last view goes.
     """
 
-    __slots__ = ("__weakref__", "_piece", "_pool", "pointer", "size")
-
-    def __init__(self, pool: HostPool, piece: _Piece, size: int) -> None:
-        self._pool, self._piece = pool, piece
-        self.pointer, self.size = piece.pointer, size
-
-    def _held(self) -> _Piece:
-        if self._piece is None:
-            raise ValueError("this HostBlock was given back")
-        return self._piece
+    __slots__ = ()
 
     @property
     def region(self) -> SharedRegion | None:
         """The region that the block is, which others can attach; None for write-combined memory."""
-        return self._held().region
+        found: SharedRegion | None = self._held().region
+        return found
 
     @property
     def view(self) -> memoryview:
@@ -142,45 +114,8 @@ class HostBlock:
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_dlpack.CPU, 0)
 
-    @property
-    def released(self) -> bool:
-        """Whether it was given back."""
-        return self._piece is None
 
-    def release(self, after: Any = None) -> None:
-        """Give it back, to be used again once *after*, a stream or an event of any library, has been passed.
-
-        Without *after* the device must have finished with it. Twice is fine. Raises BufferError
-        while views of it are alive, and changes nothing then.
-        """
-        piece = self._piece
-        if piece is not None:
-            piece.recall()
-            self._pool._give(piece, after)
-            self._piece = None  # type: ignore[assignment]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give it back; under live views it is given up instead, and goes with the last of them."""
-        piece = self._piece
-        if piece is None:
-            return
-        try:
-            self.release()
-        except BufferError:
-            self._piece = None  # type: ignore[assignment]
-            self._pool._lose(piece)
-
-    def __del__(self) -> None:
-        if getattr(self, "_piece", None) is not None:
-            self._pool._lose(self._piece)
-
-
-class HostPool(Buckets[_Piece]):
+class HostPool(Pool):
     """Registered host memory on *node*, for *device* (None: the thread's current context), by exact size.
 
     Sizes are rounded up to whole pages and no further. A block that is given back is kept,
@@ -195,8 +130,6 @@ class HostPool(Buckets[_Piece]):
     the processor to read. It is neither shared nor placed: a *node* is ValueError, ``block.region`` None.
     """
 
-    _step = PAGESIZE
-
     def __init__(
         self,
         node: Spec | None = None,
@@ -206,7 +139,7 @@ class HostPool(Buckets[_Piece]):
         budget: SupportsIndex | str | None = None,
         share: float = 0.5,
     ) -> None:
-        super().__init__()
+        super().__init__(PAGESIZE, HostBlock)
         if write_combined and node is not None:
             raise ValueError(
                 f"write-combined memory is the driver's and cannot be placed: leave out node={node!r}"
@@ -231,11 +164,11 @@ class HostPool(Buckets[_Piece]):
 
         Raises OSError ENOMEM where the budget refuses, and what SharedRegion.create() and register() raise.
         """
-        piece = self._take(size)
-        return HostBlock(self, piece, size if type(size) is int else piece.size)
+        block: HostBlock = self._take(size)
+        return block
 
-    def _make(self, size: int) -> _Piece:
-        self._budget.require(size, self._held)
+    def _make(self, size: int) -> Piece:
+        self._budget.require(size, self._held_bytes)
         if self._write_combined:
             return _WriteCombined(size, self._context)
         return _Placed(size, self._node, self._context)

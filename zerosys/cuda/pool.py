@@ -1,26 +1,14 @@
-"""What both pools are: exact sizes in buckets, nothing freed on the way, a count of everything."""
+"""What both pools are beyond the passing to and fro: making, waiting for a device, giving back, counting."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
+from typing import Any, Self, SupportsIndex
 
+from zerosys._buckets import Block, Buckets, Piece
 from zerosys.cuda.fences import Fence
 from zerosys.sizes import parse_size
-
-
-class Piece(Protocol):
-    """Memory that a pool owns; ``size`` is that of its bucket."""
-
-    size: int
-
-    def close(self) -> None: ...
-
-
-P = TypeVar("P", bound=Piece)
 
 
 @dataclass(frozen=True)
@@ -39,117 +27,97 @@ class PoolStats:
     free_bytes: int
 
 
-class Buckets(Generic[P]):
-    """Pieces by exact size. A subclass says how one is made, and what a caller is handed."""
+class Pool(Buckets):
+    """Pieces by exact size. A subclass says how one is made."""
 
-    _step: int  # sizes are rounded up to a multiple of this
+    def __init__(self, step: int, block: type[Block]) -> None:
+        super().__init__(step, block)
+        self._misses = self._held_bytes = 0
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._free: dict[int, list[P]] = {}
-        self._waiting: deque[tuple[Fence, P]] = deque()
-        self._hits = self._misses = self._in_use = self._held = 0
-        self._closed = False
-
-    def _make(self, size: int) -> P:
+    def _make(self, size: int) -> Piece:
         raise NotImplementedError
 
-    def _take(self, size: SupportsIndex | str) -> P:
-        """A piece for *size* bytes: one that is free, or that a device has finished with, or a new one."""
-        asked = size if type(size) is int else parse_size(size)
-        rounded = -(-asked // self._step) * self._step
-        if self._waiting:
-            self._settle()
-        with self._lock:
-            bucket = self._free.get(rounded)
-            if bucket:
-                self._hits += 1
-                self._in_use += 1
-                return bucket.pop()
-        return self._new(parse_size(rounded))
+    def _take_slowly(self, size: SupportsIndex | str) -> Any:
+        """A block that a device has finished with, or a new one."""
+        asked = parse_size(size)
+        self._settle()
+        bucket = self.free.get(self._rounded(asked))
+        try:
+            piece = bucket.pop() if bucket else None
+        except IndexError:  # another thread was faster
+            piece = None
+        if piece is None:
+            piece = self._new(self._rounded(asked))
+            self._misses += 1
+        else:
+            self.hits += 1
+        return self._lend(piece, asked)
 
-    def _new(self, size: int) -> P:
-        if self._closed:
+    def _rounded(self, size: int) -> int:
+        return -(-size // self.step) * self.step
+
+    def _new(self, size: int) -> Piece:
+        if self.closed:
             raise ValueError(f"this {type(self).__name__} is closed")
         piece = self._make(size)
-        with self._lock:
-            self._misses += 1
-            self._in_use += 1
-            self._held += size
+        self._held_bytes += size
         return piece
 
-    def _give(self, piece: P, after: Any) -> None:
-        """Take *piece* back, once *after* (a stream or an event) has been passed."""
-        fence = None if after is None else Fence(after)
-        with self._lock:
-            self._in_use -= 1
-            if fence is not None:
-                self._waiting.append((fence, piece))
-            elif not self._closed:
-                bucket = self._free.get(piece.size)
-                if bucket is None:
-                    bucket = self._free[piece.size] = []
-                bucket.append(piece)
-                return
-        if fence is None:
+    def _give_later(self, piece: Piece, after: Any) -> None:
+        """Take *piece* back once *after* has been passed; a closed pool ends it."""
+        if after is not None:
+            self.waiting.append((Fence(after), piece))
+        else:
             self._end([piece])
 
-    def _lose(self, piece: P) -> None:
+    def _lose(self, piece: Piece) -> None:
         """*piece* was dropped, not given back: it is given up and not used again."""
-        with self._lock:
-            self._in_use -= 1
         self._end([piece])
 
     def _settle(self) -> None:
         """Free the pieces that a device has finished with; never waits."""
-        for _ in range(len(self._waiting)):
+        waiting, self.waiting = self.waiting, []
+        for number, (fence, piece) in enumerate(waiting):
             try:
-                fence, piece = self._waiting.popleft()
-            except IndexError:
-                return  # another thread was faster
-            if fence.done():
-                with self._lock:
-                    self._free.setdefault(piece.size, []).append(piece)
+                done = fence.done()
+            except BaseException:
+                # What failed on the device is the caller's to know; the piece may not be used again.
+                self.waiting += waiting[number + 1 :]
+                self._end([piece])
+                raise
+            if done:
+                self._put(piece)
             else:
-                self._waiting.append((fence, piece))
+                self.waiting.append((fence, piece))
 
     def warm_up(self, size: SupportsIndex | str, count: SupportsIndex = 1) -> None:
         """Have *count* pieces of *size* bytes free, so that as many acquire() calls find one each."""
-        wanted, rounded = index(count), -(-parse_size(size) // self._step) * self._step
-        while True:
-            with self._lock:
-                if len(self._free.get(rounded, ())) >= wanted:
-                    return
-            piece = self._new(rounded)
-            with self._lock:
-                self._in_use -= 1
-                self._free.setdefault(rounded, []).append(piece)
+        wanted, rounded = index(count), self._rounded(parse_size(size))
+        while len(self.free.get(rounded, ())) < wanted:
+            self._put(self._new(rounded))
+            self._misses += 1
 
     def trim(self) -> int:
         """Give every free piece back to the system; the bytes. May wait for the device."""
         self._settle()
-        with self._lock:
-            pieces = [piece for bucket in self._free.values() for piece in bucket]
-            self._free.clear()
-        return self._end(pieces)
+        return self._end(self._clear())
 
-    def _end(self, pieces: list[P]) -> int:
+    def _end(self, pieces: list[Piece]) -> int:
         size = sum(piece.size for piece in pieces)
-        with self._lock:
-            self._held -= size
+        self._held_bytes -= size
         for piece in pieces:
             piece.close()
         return size
 
     def close(self) -> None:
         """Give back what is free, and the rest as it comes back; acquire() makes nothing new then."""
-        self._closed = True
-        while self._waiting:
-            self._waiting[0][0].wait()
+        self.closed = True
+        while self.waiting:
+            self.waiting[0][0].wait()
             self._settle()
         self.trim()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -157,8 +125,13 @@ class Buckets(Generic[P]):
 
     def stats(self) -> PoolStats:
         """The counts of now."""
-        with self._lock:
-            free = [piece.size for bucket in self._free.values() for piece in bucket]
-            return PoolStats(
-                self._hits, self._misses, self._in_use, len(free), len(self._waiting), self._held, sum(free)
-            )
+        free = [piece.size for bucket in list(self.free.values()) for piece in list(bucket)]
+        return PoolStats(
+            self.hits,
+            self._misses,
+            self.in_use,
+            len(free),
+            len(self.waiting),
+            self._held_bytes,
+            sum(free),
+        )

@@ -13,7 +13,7 @@ from typing import SupportsFloat, SupportsIndex
 
 from zerosys._relay import Relay
 from zerosys._transfer import Transfer
-from zerosys.pumps.ends import End, plain_socket
+from zerosys.pumps.ends import Descriptor, plain_socket
 from zerosys.pumps.result import PumpResult, carry, result_of, stopped_by
 from zerosys.sizes import parse_size
 
@@ -32,8 +32,8 @@ class RelayResult:
 
 
 def relay(
-    a: End,
-    b: End,
+    a: Descriptor,
+    b: Descriptor,
     *,
     timeout: SupportsFloat | None = None,
     stall_timeout: SupportsFloat | None = None,
@@ -87,11 +87,11 @@ def relay(
             raise raising from None
 
 
-def _fd(end: End) -> int:
+def _fd(end: Descriptor) -> int:
     return end if isinstance(end, int) else int(end.fileno())
 
 
-def _refuse_other_than_stream(end: End, name: str) -> None:
+def _refuse_other_than_stream(end: Descriptor, name: str) -> None:
     fd = _fd(end)
     if not stat.S_ISSOCK(os.fstat(fd).st_mode):
         raise TypeError(

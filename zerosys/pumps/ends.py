@@ -13,9 +13,32 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-End = Any  # an int, or whatever has fileno(), or a buffer, or a Python file or socket
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class HasFileno(Protocol):
+    """A file, a socket, or whatever else tells its descriptor."""
+
+    def fileno(self) -> int: ...
+
+
+class HasRead(Protocol):
+    """What is read by its own method."""
+
+    def read(self, size: int, /) -> Any: ...
+
+
+class HasWrite(Protocol):
+    """What is written by its own method."""
+
+    def write(self, data: Any, /) -> Any: ...
+
+
+Descriptor: TypeAlias = int | HasFileno
+End: TypeAlias = "int | HasFileno | Buffer | HasRead | HasWrite"
 
 
 def _nothing(done: int) -> None:
@@ -26,7 +49,7 @@ def _nothing(done: int) -> None:
 class Found:
     """An end as layer 0 takes it, or an object that is to be read or written by its own methods."""
 
-    end: End
+    end: Any
     offset: int | None = None
     ahead: bytes = b""  # what a source has read ahead; *take* takes so much of it out
     take: Callable[[int], object] = field(default=_nothing)
@@ -34,7 +57,7 @@ class Found:
     settle: Callable[[int], None] = field(default=_nothing)  # tell the file object how far it went
 
 
-def source(src: End, offset: int | None) -> Found:
+def source(src: Any, offset: int | None) -> Found:
     """What to read *src* by. Nothing is taken from it yet."""
     src = _unwrapped(src, reading=True)
     if isinstance(src, io.BufferedReader | io.BufferedRandom) and _is_plain_raw(src.raw):
@@ -46,7 +69,7 @@ def source(src: End, offset: int | None) -> Found:
     return Found(src, offset, is_object=_needs_its_methods(src, "readinto", "read", "recv_into"))
 
 
-def sink(dst: End, offset: int | None) -> Found:
+def sink(dst: Any, offset: int | None) -> Found:
     """What to write *dst* by, flushed."""
     dst = _unwrapped(dst, reading=False)
     if isinstance(dst, io.BufferedWriter | io.BufferedRandom) and _is_plain_raw(dst.raw):
@@ -57,7 +80,7 @@ def sink(dst: End, offset: int | None) -> Found:
     return Found(dst, offset, is_object=_needs_its_methods(dst, "write", "sendall"))
 
 
-def plain_socket(end: End, name: str) -> End:
+def plain_socket(end: Any, name: str) -> Any:
     """*end*, if it is a socket whose descriptor carries its bytes; TypeError if it wraps one."""
     if isinstance(end, socket.socket) and not _is_plain_socket(end):
         raise TypeError(
@@ -69,7 +92,7 @@ def plain_socket(end: End, name: str) -> End:
     return end
 
 
-def _unwrapped(end: End, reading: bool) -> End:
+def _unwrapped(end: Any, reading: bool) -> Any:
     """The file in a temporary file's wrapper, and the bytes under a text file that has decoded none."""
     if "tempfile" in sys.modules and isinstance(end, sys.modules["tempfile"]._TemporaryFileWrapper):
         end = end.file
@@ -104,7 +127,7 @@ def _is_plain_raw(raw: object) -> bool:
     return type(raw) is io.FileIO
 
 
-def _needs_its_methods(end: End, *methods: str) -> bool:
+def _needs_its_methods(end: Any, *methods: str) -> bool:
     if isinstance(end, int) or is_buffer(end):
         return False
     if isinstance(end, socket.socket):
@@ -116,7 +139,7 @@ def _needs_its_methods(end: End, *methods: str) -> bool:
     return any(callable(getattr(end, method, None)) for method in methods)
 
 
-def is_buffer(end: End) -> bool:
+def is_buffer(end: Any) -> bool:
     """Whether *end* is memory: a region is, although it has a descriptor too."""
     try:
         memoryview(end).release()

@@ -9,12 +9,13 @@ import stat
 import time
 from collections.abc import Callable
 from operator import index
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex, overload
 
 from zerosys._transfer import Transfer
 from zerosys.errors import WouldCopy
 from zerosys.pumps import ends
 from zerosys.pumps.ends import End, Found
+from zerosys.pumps.fanning import FanOutResult, OnSlow, fan_out
 from zerosys.pumps.objects import pump_objects
 from zerosys.pumps.result import PumpResult, result_of, short_source, stopped_by
 from zerosys.sizes import parse_size
@@ -22,9 +23,46 @@ from zerosys.sizes import parse_size
 Progress = Callable[[PumpResult], object]
 
 
+@overload
+def pump(
+    src: End,
+    dst: list[End] | tuple[End, ...],
+    count: SupportsIndex | str | None = ...,
+    *,
+    offset_src: SupportsIndex | None = ...,
+    timeout: SupportsFloat | None = ...,
+    stall_timeout: SupportsFloat | None = ...,
+    strict: bool = ...,
+    touch_flags: bool = ...,
+    progress: Callable[[FanOutResult], object] | None = ...,
+    pipe_size: SupportsIndex | str = ...,
+    unit: SupportsIndex = ...,
+    on_slow: OnSlow = ...,
+) -> FanOutResult: ...
+
+
+@overload
 def pump(
     src: End,
     dst: End,
+    count: SupportsIndex | str | None = ...,
+    *,
+    offset_src: SupportsIndex | None = ...,
+    offset_dst: SupportsIndex | None = ...,
+    timeout: SupportsFloat | None = ...,
+    stall_timeout: SupportsFloat | None = ...,
+    strict: bool = ...,
+    stable: bool = ...,
+    touch_flags: bool = ...,
+    rate: SupportsFloat | str | None = ...,
+    progress: Progress | None = ...,
+    pipe_size: SupportsIndex | str = ...,
+) -> PumpResult: ...
+
+
+def pump(
+    src: End,
+    dst: End | list[End] | tuple[End, ...],
     count: SupportsIndex | str | None = None,
     *,
     offset_src: SupportsIndex | None = None,
@@ -35,9 +73,11 @@ def pump(
     stable: bool = False,
     touch_flags: bool = True,
     rate: SupportsFloat | str | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[Any], object] | None = None,
     pipe_size: SupportsIndex | str = 1 << 20,
-) -> PumpResult:
+    unit: SupportsIndex = 1,
+    on_slow: OnSlow = "block",
+) -> PumpResult | FanOutResult:
     """Carry bytes from *src* to *dst* without a copy where the kernel can, and tell how they went.
 
     An end is a descriptor (an int, or what has ``fileno()``), a Python file or socket, or
@@ -55,6 +95,11 @@ def pump(
     non-blocking meanwhile, but not descriptors 0 to 2, nor with *touch_flags* false:
     there the last hop is a copying send.
 
+    A list of sinks each get all of the bytes, and a FanOutResult tells what each has: a pipe
+    for each is how far it can lag behind. With *on_slow* "block" the slowest sets the pace;
+    with "drop" a sink that has no room misses whole units of *unit* bytes, counted exactly.
+    A sink that fails ends alone; PumpError if none is left.
+
     Raises PumpTimeout after *timeout* seconds, or *stall_timeout* without a byte moving;
     ShortSource if the source ends before *count*; PumpError when an end fails. They, and
     KeyboardInterrupt, carry ``moved``, ``stranded``, ``stranded_bytes`` and ``side``.
@@ -62,6 +107,24 @@ def pump(
     """
     began = time.monotonic()
     wanted = _as_size(count)
+    if isinstance(dst, list | tuple):
+        _refuse_for_many(offset_dst=offset_dst, rate=rate, stable=stable)
+        return fan_out(
+            src,
+            dst,
+            wanted,
+            offset_src=_as_index(offset_src),
+            timeout=timeout,
+            stall_timeout=stall_timeout,
+            strict=strict,
+            touch_flags=touch_flags,
+            progress=progress,
+            pipe_size=_as_size(pipe_size),
+            unit=unit,
+            on_slow=on_slow,
+        )
+    if on_slow != "block" or index(unit) != 1:
+        raise ValueError("unit and on_slow are for a list of sinks")
     found_src, found_dst = ends.source(src, _as_index(offset_src)), ends.sink(dst, _as_index(offset_dst))
     pace = parse_size(rate) if isinstance(rate, str) else rate
     if strict:
@@ -97,6 +160,12 @@ def pump(
     if wanted is not None and result.bytes < wanted:
         raise short_source(wanted, result.bytes)
     return result
+
+
+def _refuse_for_many(**options: object) -> None:
+    for name, value in options.items():
+        if value:
+            raise ValueError(f"{name}={value!r} is for one sink, not a list of them")
 
 
 def _as_index(value: SupportsIndex | None) -> int | None:

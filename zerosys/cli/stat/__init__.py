@@ -1,0 +1,68 @@
+"""``zerosys stat``: where the memory of processes lies, by node, policy, page size and what is mapped."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+
+from zerosys.cli.usage import Help
+
+EXAMPLES = """examples:
+  zerosys stat 4711                 by node, policy, page size, and the 20 largest of what is mapped
+  zerosys stat 4711 --largest 5     the 5 largest
+  zerosys stat 4711 --each          every mapping, in the order of addresses
+  zerosys stat self --json          this process, as JSON (docs/schemas/stat.json)
+
+exit status:
+  0    done
+  1    a process could not be looked at; stderr says why
+  2    wrong usage
+"""
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = argparse.ArgumentParser(
+        prog=prog,
+        description="Tell where the memory of processes lies. The pages that several processes have mapped"
+        " count in each of them. Looking makes no page and moves none.",
+        epilog=EXAMPLES,
+        formatter_class=Help,
+    )
+    made.add_argument("pids", metavar="PID", nargs="+", type=_pid, help='a process\'s number, or "self"')
+    made.add_argument("--json", action="store_true", help="print it as JSON")
+    made.add_argument("--each", action="store_true", help="list every mapping instead")
+    made.add_argument(
+        "--largest",
+        type=_count,
+        default=20,
+        metavar="N",
+        help="how many of what is mapped are listed one by one; 0 lists all (default: %(default)s)",
+    )
+    return made
+
+
+def _pid(text: str) -> int:
+    if text == "self":
+        return 0
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is no process's number, nor self")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+    return int(text)
+
+
+def main(argv: list[str], prog: str) -> int:
+    """Tell of each process; return the exit status."""
+    chosen = parser(prog).parse_args(argv)
+    from zerosys.cli.stat import each, report
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file's name may have letters that this terminal has not
+            stream.reconfigure(errors="backslashreplace")
+    return each.show(chosen, prog) if chosen.each else report.show(chosen, prog)

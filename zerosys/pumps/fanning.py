@@ -1,0 +1,155 @@
+"""pump() with many sinks: the same bytes to each, and what each of them has."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, SupportsFloat, SupportsIndex
+
+from zerosys._fanout import FanOut
+from zerosys.errors import PumpError, PumpTimeout, WouldCopy
+from zerosys.pumps import ends
+from zerosys.pumps.ends import End, Found
+from zerosys.pumps.result import carry, short_source
+
+OnSlow = Literal["block", "drop"]
+_KINDS = {"late": PumpTimeout, "failed": PumpError, "copy": WouldCopy}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkResult:
+    """What one sink has: ``bytes`` is the sum of ``moved`` and ``copied``.
+
+    ``dropped`` counts the units that it missed (a last, incomplete one is one), which are
+    ``dropped_bytes``; ``stranded`` the bytes that were taken from the source for it and
+    that it has not. ``error`` is what it died of.
+    """
+
+    bytes: int
+    moved: int
+    copied: int
+    dropped: int
+    dropped_bytes: int
+    stranded: int
+    error: PumpError | None
+
+
+@dataclass(frozen=True, slots=True)
+class FanOutResult:
+    """What a source gave (``bytes``), and what each sink has of it, in the order of the call."""
+
+    bytes: int
+    sinks: tuple[SinkResult, ...]
+    path: str
+    pipe_size: int
+    seconds: float
+
+
+def fan_out(
+    src: End,
+    sinks: Sequence[End],
+    count: int | None,
+    *,
+    offset_src: int | None,
+    timeout: SupportsFloat | None,
+    stall_timeout: SupportsFloat | None,
+    strict: bool,
+    touch_flags: bool,
+    progress: Callable[[FanOutResult], object] | None,
+    pipe_size: SupportsIndex,
+    unit: SupportsIndex,
+    on_slow: OnSlow,
+) -> FanOutResult:
+    """Carry the bytes of *src* to every one of *sinks*; see pump()."""
+    began = time.monotonic()
+    drop = _drops(on_slow)
+    if strict and drop and int(unit) > 1:
+        raise ValueError(
+            f"strict and on_slow='drop' do not go together with unit={unit}: the end of a unit that does not "
+            "fit is copied; pass unit=1, or no strict"
+        )
+    source = _plain(ends.source(src, offset_src), src)
+    if source.ahead and strict:
+        raise WouldCopy(None, f"{src!r} has read {len(source.ahead)} bytes ahead: open it with buffering=0")
+    found = [_plain(ends.sink(sink, None), sink) for sink in sinks]
+    for sink in found:
+        if sink.offset is not None:  # a file object's own position, which its descriptor shares after a flush
+            os.lseek(sink.end.fileno(), sink.offset, os.SEEK_SET)
+    ahead = source.ahead[:count]
+    with FanOut(
+        source.end,
+        [sink.end for sink in found],
+        None if count is None else count - len(ahead),
+        offset_src=source.offset,
+        unit=unit,
+        drop=drop,
+        pipe_size=pipe_size,
+        touch_flags=touch_flags,
+        strict=strict,
+    ) as fan:
+        fan.prepend(ahead)
+        source.take(len(ahead))
+
+        def so_far(final: bool = True) -> FanOutResult:
+            sinks = tuple(_sink_result(fan, number, int(unit), final) for number in range(len(found)))
+            return FanOutResult(fan.taken, sinks, "tee", fan.pipe_size, time.monotonic() - began)
+
+        try:
+            fan.run(
+                timeout,
+                stall_timeout=stall_timeout,
+                watch=(lambda _: progress(so_far(False))) if progress else None,
+            )
+        except BaseException as stopped:
+            raising = _stopped_by(stopped, fan)
+            _settle(fan, source, found)
+            carry(raising, result=so_far())
+            if raising is stopped:
+                raise
+            raise raising from None
+        _settle(fan, source, found)
+        if count is not None and fan.taken < count:
+            raise short_source(count, fan.taken)
+        return so_far()
+
+
+def _drops(on_slow: str) -> bool:
+    if on_slow not in ("block", "drop"):
+        raise ValueError(f"on_slow must be 'block' or 'drop', not {on_slow!r}")
+    return on_slow == "drop"
+
+
+def _settle(fan: FanOut, source: Found, found: list[Found]) -> None:
+    source.settle(fan.taken)
+    for number, sink in enumerate(found):
+        moved, copied, *_ = fan.branch(number)
+        sink.settle(moved + copied)
+
+
+def _plain(found: Found, end: End) -> Found:
+    if found.is_object:
+        raise TypeError(
+            f"{end!r} is read and written by its own methods only: it cannot take part in a fan-out"
+        )
+    return found
+
+
+def _sink_result(fan: FanOut, number: int, unit: int, final: bool) -> SinkResult:
+    """Only a *final* result takes the bytes that a dead sink has stranded out of its pipe."""
+    moved, copied, dropped, stranded, error = fan.branch(number)
+    failure = None
+    if error:
+        held = fan.take_stranded(number) if final else b""
+        text = f"{os.strerror(error)}; sink {number} failed after {moved + copied} bytes"
+        failure = PumpError(error, text, side="sink", moved=moved + copied, stranded_bytes=held)
+    return SinkResult(moved + copied, moved, copied, -(-dropped // unit), dropped, stranded, failure)
+
+
+def _stopped_by(stopped: BaseException, fan: FanOut) -> BaseException:
+    kind = _KINDS.get(fan.reason or "")
+    if kind and isinstance(stopped, OSError):
+        return kind(stopped.errno, stopped.strerror, side=fan.side, moved=fan.taken)
+    carry(stopped, moved=fan.taken)
+    return stopped
