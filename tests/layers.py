@@ -19,7 +19,7 @@ LAYERS = [
         _descriptor _rights
         _memfd _range _populate _mmap _loan _dlpack _buckets
         _numa
-        _nonblock _transfer _relay _fanout _zerocopy
+        _nonblock _transfer _relay _steps _fanout _zerocopy
         _ring _ring_reader _ring_writer _atomics
         _exec _sysv
         """,
@@ -55,6 +55,7 @@ TAKES = {
     "_rights": {"_descriptor"},
     "_ring_reader": {"_ring"},
     "_ring_writer": {"_ring"},
+    "_steps": {"_nonblock", "_splice", "_transfer"},
     "_sysv": {"_populate", "_range"},
     "_transfer": {"_nonblock"},
 }

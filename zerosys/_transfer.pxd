@@ -66,6 +66,7 @@ cdef extern from "_transfer_state.h" nogil:
         int stable
         int would_copy
         int reused
+        int borrows
         int pipe[2]
         size_t pipe_wish
         size_t pipe_size

@@ -19,6 +19,7 @@ class Transfer:
         strict: bool = False,
         stable: bool = False,
         rate: SupportsFloat | None = None,
+        _borrows: bool = False,
     ) -> Self: ...
     def run(
         self,

@@ -92,11 +92,13 @@ cdef class Transfer:
     """
 
     def __cinit__(self, src, dst, count=None, *, offset_src=None, offset_dst=None,
-                  pipe_size=1 << 20, touch_flags=True, strict=False, stable=False, rate=None):
+                  pipe_size=1 << 20, touch_flags=True, strict=False, stable=False, rate=None,
+                  _borrows=False):
         cdef ssize_t rc
         memset(&self.t, 0, sizeof(transfer))
         self.t.src.fd = self.t.dst.fd = self.t.pipe[0] = self.t.pipe[1] = -1
         self.t.touch_flags, self.t.strict, self.t.stable = bool(touch_flags), bool(strict), bool(stable)
+        self.t.borrows = bool(_borrows)
         self.t.stall = -1
         self.t.left = PY_SSIZE_T_MAX if count is None else as_count(count, "count")
         cdef Py_ssize_t wish = min(as_count(pipe_size, "pipe_size"), 1 << 30)

@@ -16,7 +16,7 @@
 
 static inline ssize_t zs_open_stage(struct zs_transfer *t)
 {
-    if (t->pipe[0] >= 0)
+    if (t->pipe[0] >= 0 || t->borrows)
         return 0;
     ssize_t rc = zs_or_errno(pipe2(t->pipe, O_CLOEXEC | O_NONBLOCK));
     if (rc < 0) {
@@ -32,7 +32,7 @@ static inline ssize_t zs_open_stage(struct zs_transfer *t)
 static inline void zs_transfer_close(struct zs_transfer *t)
 {
     for (int i = 0; i < 2; i++) {
-        if (t->pipe[i] >= 0)
+        if (t->pipe[i] >= 0 && !t->borrows)
             close(t->pipe[i]);
         t->pipe[i] = -1;
     }
@@ -108,7 +108,7 @@ static inline int zs_refused(const struct zs_transfer *t, ssize_t rc)
     int refusal = rc == -EINVAL || rc == -ENOSYS || rc == -EOPNOTSUPP;
     if (t->path == ZS_RANGE)
         refusal |= rc == -EXDEV || rc == -EBADF || rc == -EPERM || rc == -ETXTBSY || rc == -EOVERFLOW;
-    return refusal && zs_delivered(t) == 0;
+    return refusal && t->moved == 0;
 }
 
 /* Pseudo-files have answered 0 to what they cannot splice: only read() knows that this is the end. */

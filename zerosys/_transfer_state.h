@@ -45,6 +45,7 @@ struct zs_transfer {
     int stable;           /* rather copy than hand on pages that others can still write */
     int would_copy;       /* what strict refused */
     int reused;           /* the descriptor of t->side means another file by now */
+    int borrows;          /* the private pipe is lent by whoever steps (_steps.h), and theirs to close */
     int pipe[2];          /* the private pipe, or -1 */
     size_t pipe_wish;
     size_t pipe_size;     /* what was got */
