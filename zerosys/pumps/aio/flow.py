@@ -1,0 +1,246 @@
+"""One direction on an event loop: stepped when an end is ready, without a thread or a timer of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from zerosys._steps import Stage, Steps
+from zerosys.pumps.aio.pool import PipePool
+
+if TYPE_CHECKING:
+    from zerosys._steps import _Outcome
+
+_PATIENCE = 2  # ready and nothing moved: so often at once, then after pauses
+_PAUSE, _LONGEST = 0.001, 0.064
+
+
+class Flow:
+    """Drives *steps* until they are done or fail; then calls *ended* with None or the failure.
+
+    The descriptors of *steps* are watched: they are the flow's own, or both directions' of a
+    relay, so that nobody else's interest in the same socket is disturbed. *executor* is
+    where the steps run when they may sleep for a disk; None is the loop's own.
+    """
+
+    __slots__ = (
+        "_dst_fd",
+        "_ended",
+        "_executor",
+        "_futile",
+        "_later",
+        "_loop",
+        "_pool",
+        "_seen",
+        "_slice",
+        "_src_fd",
+        "_threaded",
+        "_watched",
+        "_watcher",
+        "closed",
+        "pipe_size",
+        "steps",
+        "strict",
+    )
+
+    def __init__(
+        self,
+        steps: Steps,
+        pool: PipePool,
+        ended: Callable[[Flow, BaseException | None], None],
+        *,
+        threaded: bool = False,
+        executor: Executor | None = None,
+        strict: bool = False,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        self.steps = steps
+        self.strict, self._watcher = strict, watch
+        self.closed = False
+        self.pipe_size = 0
+        self._loop = asyncio.get_running_loop()
+        self._src_fd, self._dst_fd = steps.watched
+        self._pool, self._ended = pool, ended
+        self._threaded, self._executor = threaded, executor
+        self._watched: str | None = None
+        self._later: asyncio.Handle | None = None
+        self._slice: asyncio.Future[_Outcome] | None = None
+        self._seen, self._futile = -1, 0
+        pool.enter()
+
+    # -- driving ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin at the loop's next round."""
+        self._soon()
+
+    def _soon(self, after: float = 0) -> None:
+        self._later = self._loop.call_later(after, self._go) if after else self._loop.call_soon(self._go)
+
+    def wake(self, stage: Stage | None) -> None:
+        """The pool has *stage* for us, or is to be asked again."""
+        if stage is not None:
+            self._lend(stage)
+        self._soon()
+
+    def _go(self) -> None:
+        """An end is ready, or may be."""
+        self._later = None
+        if self.steps.staged:
+            self._pool.forget(self)
+        if self.closed:
+            return
+        if self._threaded:
+            self._watch(None)
+            self._slice = self._loop.run_in_executor(self._executor, self.steps.slice)
+            self._slice.add_done_callback(self._sliced)
+            return
+        try:
+            outcome = self.steps.step()
+        except Exception as failure:
+            self._end(failure)
+        else:
+            self._act(outcome)
+
+    def _sliced(self, done: asyncio.Future[_Outcome]) -> None:
+        self._slice = None
+        failure = done.exception()
+        if self.closed:
+            return
+        if failure is None:
+            self._act(done.result())
+        else:
+            self._end(failure)
+
+    def _act(self, outcome: _Outcome) -> None:
+        if self.steps.staged and not self.steps.transfer.stranded:
+            self._give_back()
+        if self._watcher is not None:
+            self._watcher()
+        if outcome is None:
+            self._end(None)
+        elif outcome == "pipe":
+            self._borrow()
+        elif outcome == "working":
+            self._watch(None)
+            self._soon()
+        elif outcome == "time":
+            self._watch(None)
+            self._soon(max(self.steps.transfer.pause, _PAUSE))
+        else:
+            self._wait_for(outcome)
+
+    def _wait_for(self, side: str) -> None:
+        if self.steps.staged and not self.strict:
+            self._pool.stalled(self)
+        if (pause := self._pause()) and self._watched == side:
+            self._watch(None)
+            self._soon(pause)
+            return
+        try:
+            self._watch(side)
+        except OSError as failure:
+            self._end(failure)
+
+    def _pause(self) -> float:
+        """What is called ready and then moves nothing must not make us spin."""
+        progress = self.steps.progress
+        self._futile = self._futile + 1 if progress == self._seen else 0
+        self._seen = progress
+        if self._futile <= _PATIENCE:
+            return 0.0
+        return float(min(_PAUSE * 2 ** (self._futile - _PATIENCE - 1), _LONGEST))
+
+    def _watch(self, side: str | None) -> None:
+        if side == self._watched:
+            return
+        if self._watched == "source":
+            self._loop.remove_reader(self._src_fd)
+        elif self._watched == "sink":
+            self._loop.remove_writer(self._dst_fd)
+        self._watched = None
+        if side == "source":
+            self._loop.add_reader(self._src_fd, self._go)
+        elif side == "sink":
+            self._loop.add_writer(self._dst_fd, self._go)
+        self._watched = side
+
+    # -- the pipe -----------------------------------------------------------------------------
+
+    def _borrow(self) -> None:
+        self._watch(None)
+        try:
+            stage = self._pool.take(self)
+        except OSError as failure:
+            self._end(failure)
+            return
+        if stage is None:
+            return  # the pool wakes us
+        self._lend(stage)
+        self._go()
+
+    def _lend(self, stage: Stage) -> None:
+        self.steps.lend(stage, PipePool.SHORT if self._pool.short else stage.size)
+        self.pipe_size = stage.size
+
+    def _give_back(self) -> None:
+        stage = self.steps.take_back()
+        self._pool.forget(self)
+        if stage is not None:
+            self._pool.give(stage)
+
+    def park(self) -> Stage | None:
+        """Take what the pipe holds into memory, and give the pipe up."""
+        try:
+            return self.steps.take_back()
+        except (OSError, MemoryError):
+            return None  # it stays where it is
+
+    # -- ending -------------------------------------------------------------------------------
+
+    def _end(self, failure: BaseException | None) -> None:
+        if not self.closed:
+            self._detach()
+            self._ended(self, failure)
+
+    def _detach(self) -> None:
+        self.closed = True
+        with suppress(OSError):
+            self._watch(None)
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._pool.forget(self)
+
+    async def stop(self) -> None:
+        """End wherever it is, and return when no thread works on it any more; never cancelled half-way."""
+        if not self.closed:
+            self._detach()
+        self.steps.stop()
+        cancelled = None
+        while self._slice is not None and not self._slice.done():
+            try:
+                await asyncio.wait([self._slice])
+            except asyncio.CancelledError as again:
+                cancelled = again
+        if self._slice is not None:
+            with suppress(Exception):
+                self._slice.result()  # its failure is not news any more
+        if cancelled:
+            raise cancelled
+
+    def close(self) -> None:
+        """Give everything back; a pipe in which bytes are left is closed, and not used again."""
+        try:
+            stage = None if self.steps.transfer.stranded else self.steps.take_back()
+            lost = self.steps.staged
+            self.steps.close()
+            if stage is not None:
+                self._pool.give(stage)
+            elif lost:
+                self._pool.lost()
+        finally:
+            self._pool.leave()
