@@ -22,6 +22,9 @@ LAYERS = [
         _nonblock _transfer _relay _steps _fanout _zerocopy
         _ring _ring_reader _ring_writer _atomics
         _exec _sysv
+        _nonblock _transfer _relay
+        _ring _ring_end _ring_reader _ring_writer _ring_items _ring_messages
+        _atomics
         """,
         """
         flags errors sizes refusal extent
@@ -57,6 +60,11 @@ TAKES = {
     "_ring_writer": {"_ring"},
     "_steps": {"_nonblock", "_splice", "_transfer"},
     "_sysv": {"_populate", "_range"},
+    "_ring_end": {"_ring"},
+    "_ring_items": {"_ring", "_ring_end", "_ring_reader", "_ring_writer"},
+    "_ring_messages": {"_ring", "_ring_end", "_ring_reader", "_ring_writer"},
+    "_ring_reader": {"_ring", "_ring_end"},
+    "_ring_writer": {"_ring", "_ring_end"},
     "_transfer": {"_nonblock"},
 }
 

@@ -10,23 +10,25 @@
 
 #define ZS_MOST_FDS 253 /* SCM_MAX_FD: whatever a stranger sends fits, and so can be closed */
 
-/* Send n bytes, and fd unless it is -1; never sleeps. */
-static inline ssize_t zs_send_fd(int sock, const void *bytes, size_t n, int fd)
+#define ZS_MOST_SENT 4
+
+/* Send n bytes, and beside them count descriptors, ZS_MOST_SENT at most; never sleeps. */
+static inline ssize_t zs_send_fds(int sock, const void *bytes, size_t n, const int *fds, size_t count)
 {
     union {
         struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
+        char room[CMSG_SPACE(ZS_MOST_SENT * sizeof(int))];
     } control;
     struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
+    if (count > 0 && count <= ZS_MOST_SENT) {
         memset(&control, 0, sizeof control);
         control.head.cmsg_level = SOL_SOCKET;
         control.head.cmsg_type = SCM_RIGHTS;
-        control.head.cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
+        control.head.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.head), fds, count * sizeof(int));
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
     }
     return zs_or_errno(sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
 }

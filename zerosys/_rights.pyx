@@ -12,20 +12,26 @@ from zerosys._descriptor cimport Descriptor
 from zerosys._result cimport interrupted
 
 
-def send_fd(sock, data, fd=None):
-    """Send the bytes *data* and beside them *fd*, which stays the caller's; None sends only bytes.
+def send_fds(sock, data, fds=()):
+    """Send the bytes *data* and beside them the descriptors *fds*, up to 4, which stay the caller's.
 
-    Returns the bytes sent, often fewer; *fd* has gone with the first of them. Raises
+    Returns the bytes sent, often fewer; *fds* have gone with the first of them. Raises
     BlockingIOError where the socket is full, BrokenPipeError (no SIGPIPE) where the peer has
     gone. See unix(7), SCM_RIGHTS.
     """
-    cdef int socket = as_fd(sock), passed = -1 if fd is None else as_fd(fd)
+    cdef int socket = as_fd(sock), passed[ZS_MOST_SENT]
+    cdef Py_ssize_t count = 0
+    for fd in fds:
+        if count == ZS_MOST_SENT:
+            raise ValueError(f"at most {ZS_MOST_SENT} descriptors go at once, not {len(fds)}")
+        passed[count] = as_fd(fd)
+        count += 1
     cdef Py_buffer view
     cdef ssize_t sent
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         while True:
-            sent = c_send_fd(socket, view.buf, view.len, passed)
+            sent = c_send_fds(socket, view.buf, view.len, passed, count)
             if not interrupted(sent, "sendmsg"):
                 return sent
     finally:

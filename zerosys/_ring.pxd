@@ -1,4 +1,4 @@
-"""ring.h for nogil code, and the memory of a ring that its ends stand on."""
+"""ring.h for nogil code, and the checked memory of a ring that its ends stand on."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -80,27 +80,28 @@ cdef extern from "ring.h" nogil:
     void add_u64 "zs_ring_add_u64"(uint64_t *at, uint64_t n)
     uint64_t control_size "zs_ring_control_size"(uint32_t slots)
     void c_format "zs_ring_format"(zs_ring_control *control, const zs_ring_header *header)
-    const char *c_check "zs_ring_check"(zs_ring_control *control, uint64_t control_bytes, uint64_t data_bytes,
-                                        zs_ring_header *header, zs_ring *ring)
+    const char *c_check "zs_ring_check"(zs_ring_control *control, uint64_t control_bytes,
+                                        uint64_t data_bytes, zs_ring_header *header, zs_ring *ring)
     zs_ring_alive c_lives "zs_ring_lives"(int fd, uint32_t place, const zs_ring_peer *peer)
     bint after "zs_ring_after"(uint64_t a, uint64_t b)
     void c_pause "zs_ring_pause"()
     int64_t c_clock "zs_ring_clock"()
     unsigned char *ring_at "zs_ring_at"(const zs_ring *ring, uint64_t count)
 
-    int c_writer_open "zs_writer_open"(zs_ring_writer *w, const zs_ring *ring, int control_fd, zs_ring_end *end)
+    int c_writer_open "zs_writer_open"(zs_ring_writer *w, const zs_ring *ring, int control_fd,
+                                       zs_ring_end *end)
     void c_writer_finish "zs_writer_finish"(zs_ring_writer *w, zs_ring_end *end)
     void c_writer_give_up "zs_writer_give_up"(zs_ring_writer *w, zs_ring_end *end)
     int c_writer_room "zs_writer_room"(zs_ring_writer *w, uint64_t n)
     int c_writer_spin "zs_writer_spin"(zs_ring_writer *w, uint64_t n, int64_t ns)
     int c_writer_doze "zs_writer_doze"(zs_ring_writer *w, uint64_t n, int64_t ns)
-    int c_writer_look "zs_writer_look"(zs_ring_writer *w, int control_fd, int own_fd, uint64_t n, bint evict,
-                                       uint32_t *which)
+    int c_writer_look "zs_writer_look"(zs_ring_writer *w, int control_fd, int own_fd, uint64_t n,
+                                       bint evict, uint32_t *which)
     void c_overwrite "zs_writer_overwrite"(zs_ring_writer *w, uint64_t n)
     void c_commit "zs_writer_commit"(zs_ring_writer *w, uint64_t n)
 
-    int c_reader_open "zs_reader_open"(zs_ring_reader *r, const zs_ring *ring, int control_fd, int slot, int oldest,
-                                       zs_ring_end *end)
+    int c_reader_open "zs_reader_open"(zs_ring_reader *r, const zs_ring *ring, int control_fd, int slot,
+                                       int oldest, zs_ring_end *end)
     void c_reader_close "zs_reader_close"(zs_ring_reader *r, zs_ring_end *end)
     int c_observe "zs_reader_observe"(zs_ring_reader *r)
     int c_ready "zs_reader_ready"(zs_ring_reader *r, uint64_t n)
@@ -115,34 +116,20 @@ cdef extern from "ring.h" nogil:
 
     uint64_t c_message_span "zs_message_span"(const zs_ring *ring, uint64_t length)
     unsigned char *c_message_place "zs_message_place"(zs_ring_writer *w, uint64_t ahead, uint64_t length)
-    uint64_t c_message_lay "zs_message_lay"(zs_ring_writer *w, uint64_t ahead, uint64_t claimed, uint64_t length)
+    uint64_t c_message_lay "zs_message_lay"(zs_ring_writer *w, uint64_t ahead, uint64_t claimed,
+                                            uint64_t length)
     void c_message_commit "zs_message_commit"(zs_ring_writer *w, uint64_t span)
     int c_message_overwrite "zs_message_overwrite"(zs_ring_writer *w, uint64_t span)
     int c_message_next "zs_message_next"(zs_ring_reader *r, zs_message *m)
     uint64_t c_message_step "zs_message_step"(zs_ring_reader *r, const zs_message *m)
 
 
-cdef extern from "_ring_fork.h":
-    enum:
-        FORKED "ZS_END_FORKED"
-
-    struct zs_keep:
-        pass
-
-
-# What an end's ``state`` is; the others are not to be touched.
-cdef enum:
-    CLOSED = 0
-    USABLE = 1
-    LENT = 2   # a window is open
-    BUSY = -1  # a thread of this process waits in it
-
-
 cdef class RingMemory:
     cdef zs_ring ring
     cdef zs_ring_header header
     cdef Py_buffer view  # of the control mapping
-    cdef bint held
+    cdef bint held, leaving
+    cdef Py_ssize_t ends  # of this process, which need the control block
     cdef bytes element   # the format of an item's element
     cdef Py_ssize_t element_size
     cdef Py_ssize_t dims[7]
@@ -150,48 +137,9 @@ cdef class RingMemory:
 
     cdef int check(self) except -1
     cdef int describe(self) except -1
+    cdef int left(self) except -1
     cdef object reader_counters(self, uint32_t i, int fd, uint64_t head)
 
 
-cdef class End:
-    cdef RingMemory memory
-    cdef object owner         # whose buffer the data is
-    cdef Py_buffer data
-    cdef zs_ring_end place
-    cdef zs_keep keep
-    cdef int fd               # a duplicate of the control file's where own_fd could not be had, else -1
-    cdef int state
-    cdef uint64_t serial      # of the window that was lent last
-    cdef bint has_data
-    cdef Py_ssize_t exports
-    cdef int64_t spin
-    cdef object __weakref__
-
-    cdef int prepare(self, RingMemory memory, object data, bint writable, object control_fd, object spin) except -1
-    cdef int ask(self) noexcept
-    cdef int settle(self, int rc, str what) except -1
-    cdef int refuse(self) except -1
-    cdef int vacate(self) except -1
-    cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1
-
-
-cdef class Window:
-    cdef End end
-    cdef unsigned char *at
-    cdef uint64_t begin      # its first count
-    cdef uint64_t serial
-    cdef Py_ssize_t items    # its length: items, or bytes of a message
-    cdef Py_ssize_t nbytes_
-    cdef Py_ssize_t shape[8]
-    cdef Py_ssize_t strides[8]
-    cdef bint writable, truth
-    cdef object scratch      # what a dropped claim is written to
-    cdef zs_message message  # a reader's, with its record
-
-    cdef bint is_open(self) noexcept
-    cdef int check(self, object n, Py_ssize_t *count) except -1
-
-
-cdef int lend(Window window, End end, unsigned char *at, uint64_t begin, Py_ssize_t items) except -1
 cdef int64_t deadline_of(object timeout) except? -2
 cdef int corrupt(str what) except -1

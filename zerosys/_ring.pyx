@@ -1,31 +1,16 @@
-"""The memory of a ring, checked; what its two ends have in common; and the windows they lend."""
+"""The memory of a ring, checked before anything in it is used; and what its errors are."""
 
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer)
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.float cimport PyFloat_AsDouble
 from cpython.ref cimport Py_DECREF
-from libc.errno cimport EAGAIN, EPIPE, EPROTO
+from libc.errno cimport EAGAIN
 from libc.string cimport memcpy, memset
 
 from zerosys._args cimport as_count, as_fd
-from zerosys._result cimport fail, interrupted, or_errno
 
 import struct
-from errno import EBUSY
-
-cdef extern from "<fcntl.h>" nogil:
-    int F_DUPFD_CLOEXEC
-    int fcntl(int fd, int command, ...)
-
-cdef extern from "<unistd.h>" nogil:
-    int close(int fd)
-
-cdef extern from "_ring_fork.h":
-    void keep_end "zs_keep"(zs_keep *keep, int *own_fd, int *state)
-    void unkeep_end "zs_unkeep"(zs_keep *keep)
-    int watch_forks "zs_watch_forks"()
 
 # What memoryview reads by itself, and struct knows the size of: an item of another size would let it
 # read past the end.
@@ -33,9 +18,6 @@ cdef str NATIVE = "cbB?hHiIlLqQnNfdePs"
 cdef tuple ON_FULL = ("block", "raise", "drop", "overwrite")
 cdef tuple ON_DEAD = ("raise", "evict")
 cdef tuple ALIVE_WORDS = ("dead", "alive", "unknown")
-
-if watch_forks() < 0:
-    raise MemoryError("pthread_atfork")
 
 
 class Full(Exception):
@@ -86,7 +68,7 @@ def control_bytes(slots):
 
 def format_control(control, *, kind, on_full, on_dead, slots, size, capacity, limit, item_size, data_id,
                    start=0, element="B", shape=()):
-    """Make the zeroed buffer *control* the control block of a ring; every number is checked by RingMemory.
+    """Make the zeroed buffer *control* the control block of a ring; RingMemory checks every number.
 
     *element* is the PEP 3118 format of an item's element, and *shape* an item's lengths.
     Raises ValueError for a format that is too long and a shape of too many lengths.
@@ -96,8 +78,8 @@ def format_control(control, *, kind, on_full, on_dead, slots, size, capacity, li
     cdef bytes text = element.encode()
     memset(&header, 0, sizeof(header))
     if len(text) > FORMAT_ROOM or len(shape) > MOST_DIMS:
-        raise ValueError(f"the dtype takes {len(text)} bytes to describe in {len(shape)} dimensions, more than "
-                         f"{FORMAT_ROOM} bytes in {MOST_DIMS}: use fewer or shorter field names")
+        raise ValueError(f"the dtype takes {len(text)} bytes to describe in {len(shape)} dimensions, more "
+                         f"than {FORMAT_ROOM} bytes in {MOST_DIMS}: use fewer or shorter field names")
     if not 1 <= slots <= MOST_SLOTS:
         raise ValueError(f"readers must be 1 to {MOST_SLOTS}, not {slots}")
     header.kind, header.slots = kind, slots
@@ -183,8 +165,21 @@ cdef class RingMemory:
             self.held = False
             PyBuffer_Release(&self.view)
 
+    def leave_control(self):
+        """drop_control(), once the last writer and reader of this process is closed."""
+        self.leaving = True
+        if not self.ends:
+            self.drop_control()
+
+    cdef int left(self) except -1:
+        """One end less."""
+        self.ends -= 1
+        if self.leaving and not self.ends:
+            self.drop_control()
+        return 0
+
     cdef int check(self) except -1:
-        if not self.held:
+        if not self.held or self.leaving:
             raise ValueError("this ring is closed")
         return 0
 
@@ -247,7 +242,7 @@ cdef class RingMemory:
         """The numpy dtype of an item's element."""
         import numpy
 
-        return numpy.asarray(Nothing(self)).dtype
+        return numpy.asarray(Nothing(self.format, self.element_size)).dtype
 
     @property
     def item_shape(self):
@@ -317,248 +312,22 @@ cdef class RingMemory:
 @cython.auto_pickle(False)
 @cython.final
 cdef class Nothing:
-    """A buffer of no elements of a ring, from which numpy reads their format."""
+    """A buffer of no elements of *format* and *size* bytes, from which numpy reads what they are."""
 
-    cdef RingMemory memory
-    cdef Py_ssize_t length
+    cdef bytes text
+    cdef Py_ssize_t size, length
 
-    def __init__(self, RingMemory memory not None):
-        self.memory, self.length = memory, 0
+    def __init__(self, format, size):
+        self.text, self.size, self.length = format.encode(), as_count(size, "size"), 0
 
     def __getbuffer__(self, Py_buffer *view, int wish):
         view.obj = self
-        view.buf = PyBytes_AS_STRING(self.memory.element)
+        view.buf = view.format = PyBytes_AS_STRING(self.text)
         view.len = 0
-        view.itemsize = self.memory.element_size
+        view.itemsize = self.size
         view.readonly = True
         view.ndim = 1
-        view.format = PyBytes_AS_STRING(self.memory.element)
         view.shape = &self.length
         view.strides = &view.itemsize
         view.suboffsets = NULL
         view.internal = NULL
-
-
-@cython.no_gc_clear
-cdef class End:
-    """What writer and reader have in common: a place in the ring, and its memory on lease."""
-
-    def __cinit__(self):
-        self.place.own_fd = self.fd = -1
-
-    cdef int prepare(self, RingMemory memory, object data, bint writable, object control_fd, object spin) except -1:
-        """Lease the memory; the place is taken next."""
-        cdef int control = as_fd(control_fd)
-        cdef ssize_t copy
-        memory.check()
-        if self.state != CLOSED or self.has_data:
-            raise ValueError(f"this {type(self).__name__} is made already")
-        self.spin = SPIN if spin is None else <int64_t>(min(max(PyFloat_AsDouble(spin), 0), 10) * 1e9)
-        copy = or_errno(fcntl(control, F_DUPFD_CLOEXEC, 0))
-        interrupted(copy, "fcntl(F_DUPFD_CLOEXEC)")
-        self.fd = <int>copy
-        PyObject_GetBuffer(data, &self.data, PyBUF_WRITABLE if writable else 0)
-        self.has_data = True
-        self.owner, self.memory = data, memory
-        if self.data.len < 2 * <Py_ssize_t>memory.header.size:
-            raise ValueError(f"the data must be mapped twice in a row, {2 * memory.header.size} bytes, "
-                             f"not {self.data.len}")
-        memory.ring.data = <unsigned char *>self.data.buf
-        return control
-
-    cdef int settle(self, int rc, str what) except -1:
-        """What follows the taking of a place, which answered *rc*."""
-        if rc == -EPROTO:
-            corrupt(what)
-        if rc == -EAGAIN:
-            raise OSError(EBUSY, what)
-        if rc == -EPIPE:
-            raise ValueError("the stream has ended: its writer closed it; create a new ring")
-        if rc < 0:
-            fail(rc, "open(/proc/self/fd)")
-        keep_end(&self.keep, &self.place.own_fd, &self.state)
-        self.state = USABLE
-        if self.place.own_fd >= 0:
-            close(self.fd)
-            self.fd = -1
-        return 0
-
-    cdef int ask(self) noexcept:
-        """A descriptor of the control file to ask about others' locks."""
-        return self.place.own_fd if self.place.own_fd >= 0 else self.fd
-
-    cdef int refuse(self) except -1:
-        """Say why the end may not be used now."""
-        cdef str name = type(self).__name__.lower()
-        if self.state == LENT:
-            raise BufferError(f"a window of this {name} is open: leave its with, or commit or release it, first")
-        if self.state == BUSY:
-            raise ValueError(f"another thread is using this {name}: give each thread its own, or a lock")
-        if self.state == FORKED:
-            raise ValueError(f"this {name} belongs to the process that was forked: take another here")
-        raise ValueError(f"this {name} is closed")
-
-    cdef int vacate(self) except -1:
-        """After the place was given up: give the memory back, at the latest with the last view."""
-        self.state = CLOSED
-        unkeep_end(&self.keep)
-        if self.fd >= 0:
-            close(self.fd)
-        self.fd = -1
-        if self.has_data and not self.exports:
-            self.has_data = False
-            PyBuffer_Release(&self.data)
-        return 0
-
-    def __dealloc__(self):
-        unkeep_end(&self.keep)
-        if self.place.own_fd >= 0:
-            close(self.place.own_fd)
-        if self.fd >= 0:
-            close(self.fd)
-        if self.has_data:
-            PyBuffer_Release(&self.data)
-
-    def __reduce__(self):
-        raise TypeError(f"a {type(self).__name__} belongs to this process: pass the ring, and take one there")
-
-    @property
-    def closed(self):
-        """Whether it was closed, or belongs to a process that was forked."""
-        return self.state == CLOSED or self.state == FORKED
-
-    @property
-    def ring(self):
-        """The ring that it belongs to."""
-        return self.memory
-
-    cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
-        raise NotImplementedError
-
-
-cdef int lend(Window window, End end, unsigned char *at, uint64_t begin, Py_ssize_t items) except -1:
-    """Make *window* one of *items* items at *at*."""
-    cdef RingMemory memory = end.memory
-    cdef Py_ssize_t step = memory.element_size
-    window.end, window.at, window.begin, window.items = end, at, begin, items
-    window.nbytes_ = items * <Py_ssize_t>memory.ring.item_size
-    window.shape[0] = items
-    for i in range(<int>memory.header.dims, 0, -1):
-        window.shape[i], window.strides[i] = memory.dims[i - 1], step
-        step *= memory.dims[i - 1]
-    window.strides[0] = step
-    window.truth = True
-    end.serial += 1
-    window.serial = end.serial
-    end.state = LENT
-    return 0
-
-
-@cython.auto_pickle(False)
-@cython.no_gc_clear  # __dealloc__ gives the window back
-@cython.freelist(16)
-cdef class Window:
-    """Memory of the ring on loan, a buffer of its items; made by claim() and peek().
-
-    memoryview(window), numpy.asarray(window) and torch.from_dlpack(window) see the ring's own
-    bytes. They stay safe to touch afterwards, but what they show may then be overwritten.
-    """
-
-    def __init__(self):
-        raise TypeError("windows are made by claim() and peek()")
-
-    def __dealloc__(self):
-        if self.is_open():
-            self.end.state = USABLE
-
-    cdef bint is_open(self) noexcept:
-        return self.end is not None and self.end.state == LENT and self.serial == self.end.serial
-
-    cdef int check(self, object n, Py_ssize_t *count) except -1:
-        """Refuse what is closed; *n* items of it, None for all."""
-        if not self.is_open():
-            if self.end.state == FORKED:
-                self.end.refuse()
-            raise ValueError("this window is closed: it was committed, aborted or released")
-        count[0] = self.items if n is None else as_count(n, "n")
-        if count[0] > self.items:
-            raise ValueError(f"n must be at most the window's {self.items}, not {count[0]}")
-        return 0
-
-    def __getbuffer__(self, Py_buffer *view, int wish):
-        cdef RingMemory memory
-        if self.end is None or not self.end.has_data:
-            raise ValueError("this window's ring is closed")
-        if wish & PyBUF_WRITABLE and not self.writable:
-            raise BufferError("a reader's window is read-only")
-        memory = self.end.memory
-        view.obj = self
-        view.buf = self.at
-        view.len = self.nbytes_
-        view.itemsize = memory.element_size
-        view.readonly = not self.writable
-        view.ndim = 1 + <int>memory.header.dims
-        view.format = PyBytes_AS_STRING(memory.element) if wish & PyBUF_FORMAT else NULL
-        view.shape = self.shape if wish & PyBUF_ND else NULL
-        view.strides = self.strides if wish & PyBUF_STRIDES == PyBUF_STRIDES else NULL
-        view.suboffsets = NULL
-        view.internal = NULL
-        self.end.exports += 1
-
-    def __releasebuffer__(self, Py_buffer *view):
-        cdef End end = self.end
-        end.exports -= 1
-        if not end.exports and end.has_data and (end.state == CLOSED):
-            end.has_data = False
-            PyBuffer_Release(&end.data)
-
-    def __len__(self):
-        return self.items
-
-    def __bool__(self):
-        return self.truth
-
-    def __getitem__(self, key):
-        return memoryview(self)[key]
-
-    def __setitem__(self, key, value):
-        memoryview(self)[key] = value
-
-    def __dlpack__(self, **words):
-        return self.array.__dlpack__(**words)
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-    @property
-    def nbytes(self):
-        """Its bytes."""
-        return self.nbytes_
-
-    @property
-    def array(self):
-        """A numpy array over it, no copy."""
-        import numpy
-
-        return numpy.asarray(memoryview(self))
-
-    @property
-    def closed(self):
-        """Whether it was committed, aborted or released."""
-        return not self.is_open()
-
-    def tobytes(self):
-        """A copy of its bytes."""
-        return memoryview(self).tobytes()
-
-    def __repr__(self):
-        state = "open" if self.is_open() else "closed"
-        return f"<{type(self).__name__} of {self.items} items, {state}>"
-
-    def __reduce__(self):
-        raise TypeError(f"a {type(self).__name__} is memory on loan and cannot be pickled: copy it (tobytes())")
-
-    def __enter__(self):
-        cdef Py_ssize_t n
-        self.check(None, &n)
-        return self

@@ -1,8 +1,16 @@
-from zerosys._ring cimport End, Window, int64_t, uint64_t, zs_message, zs_ring_reader
+from zerosys._ring cimport zs_ring_reader
+from zerosys._ring_end cimport End, Window, int64_t, uint64_t
+
+
+cdef extern from "_ring_watch.h" nogil:
+    struct zs_watch:
+        zs_ring_reader *r
+        int fd, event
 
 
 cdef class Reader(End):
     cdef zs_ring_reader r
+    cdef zs_watch watch       # the thread behind fileno()
     cdef uint64_t delivered   # counts that iteration handed out and that go back at its next step
     cdef Py_ssize_t deferred  # releases that wait for a device
 
@@ -12,22 +20,12 @@ cdef class Reader(End):
     cdef int step_on(self) except -1
     cdef int catch_up(self) except -1
     cdef int prompt(self) except -1
-
-
-cdef class StreamReader(Reader):
-    cdef int fits(self, Py_ssize_t n) except -1
-    cdef Window window(self, uint64_t n)
-    cdef Py_ssize_t copy_out(self, unsigned char *to, uint64_t n, object timeout) except -1
-    cdef object copied_block(self)
-
-
-cdef class MessageReader(Reader):
-    cdef bint find(self, zs_message *m, object timeout, bint patient) except -1
-    cdef object take(self, zs_message *m)
-    cdef int step(self, zs_message *m) except -1
-    cdef Window window(self, zs_message *m, bint found)
-    cdef object read_one(self, object timeout, bint patient)
+    cdef void quit_watching(self) noexcept
 
 
 cdef class Peek(Window):
     cdef uint64_t missed(self) noexcept
+
+
+cdef int copy(Reader reader, void *to, const void *data, Py_ssize_t nbytes) except -1
+cdef int get_room(object buffer, Py_buffer *view, Py_ssize_t size, Py_ssize_t element) except -1

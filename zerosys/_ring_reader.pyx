@@ -1,27 +1,41 @@
-"""A reader of a ring: windows to look into, and calls that copy out."""
+"""What the readers of items and of messages have in common: waiting, giving back, the windows to look into."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EAGAIN, EINTR
 from libc.string cimport memcpy
 
 from zerosys._args cimport as_count
-from zerosys._ring cimport *
+from zerosys._result cimport fail
+from zerosys._ring cimport (
+    EOWNERDEAD, MESSAGES, OVERWRITE, SLICE, STREAM, RingMemory, add_u64, c_catch_up, c_clock, c_ended,
+    c_give_back, c_lapped, c_lose, c_orphaned, c_pause, c_reader_close, c_reader_doze, c_reader_open,
+    c_reader_spin, c_ready, corrupt, deadline_of, load_u32, load_u64)
+from zerosys._ring_end cimport BUSY, CLOSED, FORKED, LENT, USABLE
 
 from zerosys._ring import Overrun, PeerDead
 
+cdef extern from "_ring_watch.h" nogil:
+    int c_watch_start "zs_watch_start"(zs_watch *w)
+    void c_watch_arm "zs_watch_arm"(zs_watch *w)
+    void c_watch_stop "zs_watch_stop"(zs_watch *w)
+
+cdef extern from "<unistd.h>" nogil:
+    int close(int fd)
+
 cdef Py_ssize_t LONG = 256 << 10  # from here on other threads may run while bytes are copied
 cdef int64_t GLANCE = 1_000_000   # ns between two looks whether a device has finished
-cdef uint64_t PATIENCE = 1000     # copies in a row that the writer may lap
 
 
 cdef class Reader(End):
     """What the readers of items and of messages have in common; made by ring.reader()."""
 
+    def __cinit__(self):
+        self.watch.event = -1
+
     def __init__(self, RingMemory memory, data, control_fd, *, oldest, slot=None, spin=None):
-        cdef int control = self.prepare(memory, data, False, control_fd, spin)
+        self.prepare(memory, data, False, control_fd, spin)
         cdef int wish = -1 if slot is None else <int>min(as_count(slot, "slot"), 1 << 16)
         if wish >= <int>memory.ring.count:
             raise ValueError(f"slot must be less than the ring's {memory.ring.count} (readers=), not {wish}")
@@ -37,17 +51,20 @@ cdef class Reader(End):
 
     def __dealloc__(self):
         if self.state == USABLE or self.state == LENT:
+            self.quit_watching()
             c_reader_close(&self.r, &self.place)
+        elif self.watch.event >= 0:  # a forked child has the descriptor, and no thread
+            close(self.watch.event)
 
     # -- waiting -----------------------------------------------------------------------------
 
     cdef int ready(self, uint64_t n, object timeout) except -1:
         """Have n counts waiting, or all that will ever come."""
-        cdef int rc, turn
+        cdef int rc, _turn
         if self.deferred:
             self._reap(False)
         rc = c_ready(&self.r, n)
-        for turn in range(200 if self.spin else 0):  # a microsecond or two, before other threads may run
+        for _turn in range(200 if self.spin else 0):  # a microsecond or two, before other threads may run
             if rc:
                 break
             c_pause()
@@ -97,8 +114,8 @@ cdef class Reader(End):
     def tell_dead(self):
         """Raise PeerDead for the writer."""
         pid = load_u32(&self.r.ring.control.peer.pid)
-        dead = PeerDead(EOWNERDEAD, f"the writer, process {pid}, died without ending the stream: what it published "
-                        "was read; another writer may go on")
+        dead = PeerDead(EOWNERDEAD, f"the writer, process {pid}, died without ending the stream: what it "
+                        "published was read; another writer may go on")
         dead.pid = pid
         raise dead
 
@@ -148,9 +165,47 @@ cdef class Reader(End):
             c_lose(&self.r, missed)
         return 0
 
+    # -- for event loops -------------------------------------------------------------------------
+
+    def fileno(self):
+        """A descriptor, still the reader's, that is readable when it is worth to look: try_peek(), try_read().
+
+        Something is published, or the stream ended, or its writer died. It is an eventfd of
+        this process that one thread feeds, started by the first call; it may be readable
+        without need, and no longer is once a try_ call came back empty. See eventfd(2).
+        """
+        cdef int rc
+        if self.state == CLOSED or self.state == FORKED:
+            self.refuse()
+        if self.watch.event < 0:
+            self.watch.r, self.watch.fd = &self.r, self.ask()
+            rc = c_watch_start(&self.watch)
+            if rc < 0:
+                fail(rc, "eventfd or pthread_create")
+        return self.watch.event
+
     cdef int prompt(self) except -1:
-        """Let the thread that feeds fileno() look again; there is none yet."""
+        """Nothing waits: let the thread that feeds fileno() look again."""
+        if self.watch.event >= 0:
+            c_watch_arm(&self.watch)
         return 0
+
+    cdef void quit_watching(self) noexcept:
+        if self.watch.event >= 0:
+            with nogil:
+                c_watch_stop(&self.watch)
+
+    def look(self):
+        """Raise PeerDead if the writer died, and nothing waits that it published."""
+        cdef int rc
+        if self.state != USABLE:
+            self.refuse()
+        if c_orphaned(&self.r, self.ask()):
+            rc = c_ready(&self.r, 1)
+            if rc < 0:
+                corrupt("the writer's head")
+            if rc == 0:
+                self.tell_dead()
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -195,6 +250,7 @@ cdef class Reader(End):
             self.refuse()
         if self.deferred:
             self._reap(True)
+        self.quit_watching()
         c_reader_close(&self.r, &self.place)
         self.vacate()
 
@@ -213,179 +269,6 @@ cdef class Reader(End):
         return self
 
 
-cdef class StreamReader(Reader):
-    """A reader of a StreamRing, made by its reader(): a context manager that frees its slot at exit.
-
-    Counts are items of the ring's dtype. Iterating yields blocks of what waits: windows, each
-    released at the next step; numpy arrays, copies, in overwrite mode. Not for two threads at once.
-    """
-
-    def peek(self, n, timeout=None):
-        """A window of *n* items, all or none; shorter only at the end of the stream, and then empty, which is falsy.
-
-        Waits up to *timeout* seconds (None: for ever). Leaving the window's ``with`` releases
-        it, whatever happened there. Raises ValueError for more than the ring's limit,
-        TimeoutError, PeerDead, and BufferError under another window.
-        """
-        cdef Py_ssize_t count = as_count(n, "n")
-        if self.state != USABLE:
-            self.refuse()
-        self.fits(count)
-        if self.r.head - self.r.next < <uint64_t>count or self.r.ring.on_full == OVERWRITE:
-            self.ready(count, timeout)
-        return self.window(count)
-
-    def peek_some(self, max=None, timeout=None):
-        """A window of 1 to *max* items (None: all that wait), once there are any; empty at the end of the stream."""
-        cdef Py_ssize_t most = self.r.ring.limit if max is None else as_count(max, "max")
-        if self.state != USABLE:
-            self.refuse()
-        if most == 0:
-            raise ValueError("max must be at least 1, not 0")
-        if c_observe(&self.r) < 0:
-            corrupt("the writer's head")
-        if self.r.head == self.r.next or self.deferred or self.r.ring.on_full == OVERWRITE:
-            self.ready(1, timeout)
-        return self.window(most)
-
-    def try_peek(self, n=None):
-        """peek(n), or with None peek_some(), or None where they would wait."""
-        cdef Py_ssize_t count = 1 if n is None else as_count(n, "n")
-        cdef int rc
-        if self.state != USABLE:
-            self.refuse()
-        self.fits(count)
-        if self.deferred:
-            self._reap(False)
-        rc = c_ready(&self.r, count)
-        if rc < 0:
-            corrupt("the writer's head")
-        if rc == 0:
-            self.prompt()
-            return None
-        return self.window(self.r.ring.limit if n is None else count)
-
-    cdef int fits(self, Py_ssize_t n) except -1:
-        if n == 0:
-            raise ValueError("n must be at least 1, not 0")
-        if <uint64_t>n > self.r.ring.limit:
-            raise ValueError(f"{n} items never wait at once: the ring's limit is {self.r.ring.limit}")
-        return 0
-
-    cdef Window window(self, uint64_t n):
-        """A window of up to n of the items that wait."""
-        cdef Peek window = Peek.__new__(Peek)
-        cdef uint64_t waiting
-        if self.r.ring.on_full == OVERWRITE:
-            self.catch_up()
-        waiting = min(n, self.r.head - self.r.next)
-        lend(window, self, ring_at(&self.r.ring, self.r.next), self.r.next, waiting)
-        window.truth = waiting != 0
-        return window
-
-    cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
-        self.state = USABLE
-        self.delivered = 0
-        return self.give_back(n, n, after) if n else 0
-
-    def read_into(self, buffer, timeout=None):
-        """Fill *buffer*, writable, contiguous and of whole items; return the items, fewer only at the end of the stream.
-
-        What does not wait at once is filled by parts, each released as it is copied; an
-        exception has ``moved``, the items copied until then. In overwrite mode items that were
-        lapped are skipped and counted (``lost``), never torn. Waits and raises as peek().
-        """
-        cdef Py_buffer view
-        cdef uint64_t want, done = 0
-        cdef Py_ssize_t size = <Py_ssize_t>self.memory.ring.item_size, got
-        cdef int64_t deadline = deadline_of(timeout)
-        if self.state != USABLE:
-            self.refuse()
-        get_room(buffer, &view, size, self.memory.element_size)
-        try:
-            want = view.len // size
-            while done < want:
-                got = self.copy_out(<unsigned char *>view.buf + done * size, min(want - done, self.r.ring.limit),
-                                    timeout if deadline < 0 or not done else max(deadline - c_clock(), 0) / 1e9)
-                if got == 0:
-                    break
-                done += got
-            return done
-        except BaseException as stopped:
-            stopped.moved = done
-            raise
-        finally:
-            PyBuffer_Release(&view)
-
-    cdef Py_ssize_t copy_out(self, unsigned char *to, uint64_t n, object timeout) except -1:
-        """Copy and release n items; fewer at the end, or where the reader was lapped meanwhile."""
-        cdef uint64_t waiting, turn, missed = 0
-        cdef bint lossy = self.r.ring.on_full == OVERWRITE
-        for turn in range(PATIENCE):
-            if self.r.head - self.r.next < n or lossy or self.deferred:
-                self.ready(n, timeout)
-            if lossy:
-                self.catch_up()
-            waiting = min(n, self.r.head - self.r.next)
-            copy(self, to, ring_at(&self.r.ring, self.r.next), waiting * self.r.ring.item_size)
-            missed = c_lapped(&self.r, self.r.next) if lossy else 0
-            if missed == 0:
-                if waiting:
-                    self.give_back(waiting, waiting, None)
-                return waiting
-        raise Overrun(f"the writer lapped this reader {PATIENCE} times in a row: read smaller parts, or make the ring larger",
-                      missed)
-
-    def skip(self, n=None):
-        """Release up to *n* of the items that wait now (None: all) without looking; return how many."""
-        cdef uint64_t most = self.r.ring.limit if n is None else as_count(n, "n")
-        cdef uint64_t waiting
-        if self.state != USABLE:
-            self.refuse()
-        if c_observe(&self.r) < 0:
-            corrupt("the writer's head")
-        if self.r.ring.on_full == OVERWRITE:
-            self.catch_up()
-        waiting = min(most, self.r.head - self.r.next)
-        if waiting:
-            self.give_back(waiting, waiting, None)
-        return waiting
-
-    @property
-    def available(self):
-        """The items that wait now."""
-        if self.state <= 0:
-            self.refuse()
-        cdef uint64_t waiting = load_u64(&self.r.ring.control.head) - self.r.next
-        return <Py_ssize_t>min(waiting, self.r.ring.limit)
-
-    def __next__(self):
-        if self.delivered or self.state != USABLE:
-            self.step_on()
-        if self.r.ring.on_full == OVERWRITE:
-            return self.copied_block()
-        window = self.peek_some()
-        if not window:
-            self.state = USABLE
-            raise StopIteration
-        self.delivered = len(window)
-        return window
-
-    cdef object copied_block(self):
-        import numpy
-
-        self.ready(1, None)
-        self.catch_up()
-        cdef uint64_t n = min(self.r.head - self.r.next, self.r.ring.limit // 4 + 1)
-        if n == 0:
-            raise StopIteration
-        held = numpy.empty(n * self.r.ring.item_size, numpy.uint8)
-        with memoryview(held) as view:
-            got = self.read_into(view)
-        shape = (-1, *self.memory.item_shape)
-        return held[:got * self.r.ring.item_size].view(self.memory.dtype).reshape(shape)
-
-
 cdef int copy(Reader reader, void *to, const void *data, Py_ssize_t nbytes) except -1:
     if nbytes < LONG:
         memcpy(to, data, nbytes)
@@ -402,7 +285,7 @@ cdef int get_room(object buffer, Py_buffer *view, Py_ssize_t size, Py_ssize_t el
     """The writable bytes of *buffer*, whole items."""
     try:
         PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)
-    except BufferError as refusal:
+    except (BufferError, ValueError) as refusal:  # numpy's is the latter
         raise TypeError(f"buffer must be writable and contiguous: {refusal}") from None
     if view.len % size:
         nbytes = view.len
@@ -416,215 +299,8 @@ cdef int get_room(object buffer, Py_buffer *view, Py_ssize_t size, Py_ssize_t el
     return 0
 
 
-cdef class MessageReader(Reader):
-    """A reader of a MessageRing, made by its reader(): a context manager that frees its slot at exit.
-
-    Iterating yields each message as bytes, until the end of the stream. Not for two threads at once.
-    """
-
-    cdef bint find(self, zs_message *m, object timeout, bint patient) except -1:
-        """The next message, once there is one: False at the end, or (not *patient*) where it would wait."""
-        cdef int rc
-        cdef uint64_t turn
-        cdef bint lossy = self.r.ring.on_full == OVERWRITE
-        for turn in range(PATIENCE):
-            if self.r.head == self.r.next or lossy or self.deferred:
-                if patient:
-                    self.ready(1, timeout)
-                else:
-                    if self.deferred:
-                        self._reap(False)
-                    rc = c_ready(&self.r, 1)
-                    if rc < 0:
-                        corrupt("the writer's head")
-                    if rc == 0:
-                        self.prompt()
-                if lossy:
-                    self.catch_up()
-                if self.r.head == self.r.next:
-                    return False
-            rc = c_message_next(&self.r, m)
-            if lossy and c_lapped(&self.r, self.r.next):
-                continue
-            if rc < 0:
-                corrupt("a message's length")
-            return True
-        raise Overrun(f"the writer lapped this reader {PATIENCE} times in a row: make the ring larger", 0)
-
-    cdef object take(self, zs_message *m):
-        """A copy of the message, released; None where it was lapped meanwhile."""
-        cdef bytes held
-        if m.length < <uint64_t>LONG:
-            held = PyBytes_FromStringAndSize(<char *>m.at, m.length)
-        else:
-            held = PyBytes_FromStringAndSize(NULL, m.length)
-            copy(self, PyBytes_AS_STRING(held), m.at, m.length)
-        if self.r.ring.on_full == OVERWRITE and c_lapped(&self.r, self.r.next):
-            return None
-        self.step(m)
-        return held
-
-    cdef int step(self, zs_message *m) except -1:
-        cdef uint64_t missed = c_message_step(&self.r, m)
-        if missed:
-            c_lose(&self.r, missed)
-        self.r.next -= m.span
-        return self.give_back(m.span, 1, None)
-
-    cdef object read_one(self, object timeout, bint patient):
-        cdef zs_message m
-        cdef object held
-        if self.state != USABLE:
-            self.refuse()
-        while True:
-            if not self.find(&m, timeout, patient):
-                if c_ended(&self.r):
-                    raise EOFError("the writer closed the stream, and all was read")
-                return None
-            held = self.take(&m)
-            if held is not None:
-                return held
-
-    def read(self, timeout=None):
-        """The next message as bytes. Waits and raises as peek(); EOFError at the end of the stream."""
-        return self.read_one(timeout, True)
-
-    def try_read(self):
-        """read(), or None where none waits now."""
-        return self.read_one(None, False)
-
-    def read_many(self, max=1024, timeout=None):
-        """A list of 1 to *max* messages as bytes, once there are any; empty at the end of the stream."""
-        cdef Py_ssize_t most = as_count(max, "max")
-        cdef zs_message m
-        cdef list got = []
-        if self.state != USABLE:
-            self.refuse()
-        if most == 0:
-            raise ValueError("max must be at least 1, not 0")
-        if self.r.ring.on_full == OVERWRITE or self.deferred:
-            return self.read_slowly(most, timeout)
-        if not self.find(&m, timeout, True):
-            return got
-        try:
-            while True:
-                got.append(PyBytes_FromStringAndSize(<char *>m.at, m.length))
-                c_message_step(&self.r, &m)
-                if len(got) == most or self.r.next == self.r.head:
-                    return got
-                if c_message_next(&self.r, &m) < 0:
-                    corrupt("a message's length")
-        finally:
-            c_give_back(&self.r, self.r.next, len(got))
-
-    def read_slowly(self, most, timeout):
-        """read_many() one by one, where the writer may lap or a device is waited for."""
-        got = []
-        try:
-            got.append(self.read_one(timeout, True))
-            while len(got) < most:
-                message = self.read_one(None, False)
-                if message is None:
-                    break
-                got.append(message)
-        except EOFError:
-            pass
-        return got
-
-    def read_into(self, buffer, timeout=None):
-        """Copy the next message into *buffer*, writable and contiguous; return its bytes.
-
-        Raises ValueError where it is longer, and keeps it then; EOFError at the end of the stream.
-        """
-        cdef zs_message m
-        cdef Py_buffer view
-        if self.state != USABLE:
-            self.refuse()
-        get_room(buffer, &view, 1, 1)
-        try:
-            while True:
-                if not self.find(&m, timeout, True):
-                    raise EOFError("the writer closed the stream, and all was read")
-                if m.length > <uint64_t>view.len:
-                    raise ValueError(f"the message has {m.length} bytes, and the buffer {view.len}")
-                copy(self, view.buf, m.at, m.length)
-                if self.r.ring.on_full != OVERWRITE or not c_lapped(&self.r, self.r.next):
-                    self.step(&m)
-                    return m.length
-        finally:
-            PyBuffer_Release(&view)
-
-    def peek(self, timeout=None):
-        """A window of the next message's bytes; a falsy one at the end of the stream (an empty message is true).
-
-        Waits up to *timeout* seconds (None: for ever). Leaving the window's ``with`` releases
-        it. Raises TimeoutError, PeerDead, and BufferError under another window.
-        """
-        cdef zs_message m
-        if self.state != USABLE:
-            self.refuse()
-        return self.window(&m, self.find(&m, timeout, True))
-
-    def try_peek(self):
-        """peek(), or None where none waits now."""
-        cdef zs_message m
-        cdef bint found
-        if self.state != USABLE:
-            self.refuse()
-        found = self.find(&m, None, False)
-        return self.window(&m, found) if found or c_ended(&self.r) else None
-
-    cdef Window window(self, zs_message *m, bint found):
-        cdef Peek window = Peek.__new__(Peek)
-        if not found:
-            lend(window, self, self.r.ring.data, self.r.next, 0)
-            window.truth = False
-            return window
-        lend(window, self, m.at, self.r.next, m.length)
-        window.message = m[0]
-        return window
-
-    cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
-        cdef uint64_t missed
-        self.state = USABLE
-        if not window.truth:
-            return 0
-        missed = c_message_step(&self.r, &window.message)
-        if missed:
-            c_lose(&self.r, missed)
-        self.r.next -= window.message.span
-        return self.give_back(window.message.span, 1, after)
-
-    def skip(self, n=None):
-        """Release up to *n* of the messages that wait now (None: all) without copying; return how many."""
-        cdef Py_ssize_t most = -1 if n is None else as_count(n, "n"), done = 0
-        cdef zs_message m
-        if self.state != USABLE:
-            self.refuse()
-        while done != most and self.find(&m, None, False):
-            self.step(&m)
-            done += 1
-        return done
-
-    @property
-    def available(self):
-        """The messages that wait now."""
-        cdef zs_message m
-        cdef uint64_t last
-        if self.state <= 0:
-            self.refuse()
-        if self.state == USABLE and not self.find(&m, None, False) or self.r.head == self.r.next:
-            return 0
-        if c_message_next(&self.r, &m) < 0:
-            return 1
-        last = load_u64(&self.r.ring.control.sequence) - m.sequence
-        return last if after(last, 1) else 1
-
-    def __next__(self):
-        try:
-            return self.read_one(None, True)
-        except EOFError:
-            raise StopIteration from None
+cdef int overrun(uint64_t missed) except -1:
+    raise Overrun(f"the writer overwrote {missed} of the window's items while they were read", missed)
 
 
 @cython.auto_pickle(False)
@@ -647,7 +323,13 @@ cdef class Peek(Window):
         cdef uint64_t missed = self.missed()
         self.end.finish(self, True, count, after)
         if missed:
-            raise Overrun(f"the writer overwrote {missed} of the window's items while they were read", missed)
+            overrun(missed)
+
+    def put_back(self):
+        """End the window and release nothing: the same items are read next."""
+        cdef Py_ssize_t count
+        self.check(None, &count)
+        self.end.state = USABLE
 
     def intact(self):
         """Whether nothing of it was overwritten until now; true but in overwrite mode."""
@@ -672,4 +354,4 @@ cdef class Peek(Window):
             missed = self.missed()
             self.end.finish(self, True, self.items, None)
             if missed and kind is None:
-                raise Overrun(f"the writer overwrote {missed} of the window's items while they were read", missed)
+                overrun(missed)

@@ -1,40 +1,32 @@
-"""The writer of a ring: windows to fill, and calls that copy in."""
+"""What the writers of items and of messages have in common: room, waiting, the windows to fill."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_ANY_CONTIGUOUS, PyBUF_C_CONTIGUOUS, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.object cimport PyObject
 from libc.errno cimport EINTR
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
-from zerosys._args cimport as_count
-from zerosys._ring cimport *
+from zerosys._ring cimport (
+    BLOCK, DROP, EOWNERDEAD, EVICT, MESSAGES, OVERWRITE, RAISE, SLICE, RingMemory, add_u64, c_clock,
+    c_message_overwrite, c_overwrite, c_writer_doze, c_writer_finish, c_writer_give_up, c_writer_look,
+    c_writer_open, c_writer_room, c_writer_spin, corrupt, deadline_of, load_u32, load_u64)
+from zerosys._ring_end cimport BUSY, CLOSED, FORKED, LENT, USABLE
 
 from zerosys._ring import Full, PeerDead
 
-cdef extern from "Python.h":
-    bint PyObject_CheckBuffer(object thing)
-
-# From here on other threads may run while bytes are copied.
-cdef Py_ssize_t LONG = 256 << 10
-cdef int64_t SELDOM = SLICE
+cdef Py_ssize_t LONG = 256 << 10  # from here on other threads may run while bytes are copied
+cdef int64_t SELDOM = SLICE       # ns between two looks at readers' lives by who does not wait
 
 
 cdef class Writer(End):
     """What the writers of items and of messages have in common; made by ring.writer()."""
 
     def __init__(self, RingMemory memory, data, control_fd, *, spin=None):
-        cdef int control = self.prepare(memory, data, True, control_fd, spin)
+        self.prepare(memory, data, True, control_fd, spin)
         cdef int rc = c_writer_open(&self.w, &memory.ring, self.fd, &self.place)
         pid = load_u32(&memory.ring.control.peer.pid)
         self.settle(rc, f"the ring has a writer, process {pid}: there is one at a time")
         self.seen = 0
-
-    def __dealloc__(self):
-        pass  # the lock goes with End, and readers then see a writer that died
 
     cdef int room(self, uint64_t n, object timeout, bint patient) except -1:
         """Have room for n counts: 1, or 0 where the claim is to be dropped or was only tried."""
@@ -96,13 +88,15 @@ cdef class Writer(End):
     cdef int look(self, uint64_t n, bint tell) except -1:
         """Evict dead readers that hold n counts up, or raise PeerDead; how many were evicted."""
         cdef uint32_t slot = 0
-        cdef int rc = c_writer_look(&self.w, self.ask(), self.place.own_fd, n, self.w.ring.on_dead == EVICT, &slot)
+        cdef int rc = c_writer_look(&self.w, self.ask(), self.place.own_fd, n,
+                                    self.w.ring.on_dead == EVICT, &slot)
         if rc == -EOWNERDEAD:
             if not tell:
                 return 0
             pid = load_u32(&self.w.ring.slots[slot].peer.pid)
-            dead = PeerDead(EOWNERDEAD, f"the reader of slot {slot}, process {pid}, died, and the ring is full of what it did "
-                            "not read: start another reader, which goes on there, or call evict_dead()")
+            dead = PeerDead(EOWNERDEAD, f"the reader of slot {slot}, process {pid}, died, and the ring is full "
+                            "of what it did not read: start another reader, which goes on there, or call "
+                            "evict_dead()")
             dead.pid = pid
             raise dead
         return max(rc, 0)
@@ -168,356 +162,6 @@ cdef class Writer(End):
         if self.state == LENT:
             self.state = USABLE
         self.close()
-
-
-cdef class StreamWriter(Writer):
-    """The writer of a StreamRing, made by its writer(): a context manager that closes at exit.
-
-    Counts are items of the ring's dtype. Not for two threads at once.
-    """
-
-    def claim(self, n, timeout=None):
-        """A window of *n* items to fill, once there is room: a context manager that commits at its end.
-
-        Waits up to *timeout* seconds (None: for ever) where on_full is "block". An exception
-        in the window's ``with`` aborts it. With "drop" and no room it is a window all the
-        same, whose items go nowhere and are counted as lost. Raises ValueError for more
-        than the ring's limit, Full, TimeoutError, PeerDead, and BufferError under another window.
-        """
-        return self.claim_window(n, timeout, True)
-
-    def try_claim(self, n):
-        """claim(), or None where there is no room now."""
-        return self.claim_window(n, None, False)
-
-    cdef Window claim_window(self, object n, object timeout, bint patient):
-        cdef Py_ssize_t count = as_count(n, "n")
-        cdef Claim window
-        if self.state != USABLE:
-            self.refuse()
-        if count == 0:
-            raise ValueError("n must be at least 1, not 0")
-        if <uint64_t>count <= self.w.ring.limit - (self.w.head - self.w.floor) or self.room(count, timeout, patient):
-            window = Claim.__new__(Claim)
-            lend(window, self, ring_at(&self.w.ring, self.w.head), self.w.head, count)
-            return window
-        if not patient:
-            return None
-        scratch = bytearray(count * self.w.ring.item_size)
-        window = Claim.__new__(Claim)
-        lend(window, self, <unsigned char *>PyByteArray_AS_STRING(scratch), self.w.head, count)
-        window.scratch = scratch
-        return window
-
-    cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
-        self.state = USABLE
-        if keep and n:
-            if window.scratch is not None:
-                return self.drop(n)
-            c_commit(&self.w, n)
-        return 0
-
-    def write(self, data, timeout=None):
-        """Copy the items of *data*, a contiguous buffer, in; return how many.
-
-        All or none, unless they are more than the ring holds: then (on_full="block") they
-        go in by parts, and an exception has ``moved``, the items that went. 0 are dropped
-        items. Waits and raises as claim(); ValueError where *data* is no whole items.
-        """
-        return self.write_buffer(data, timeout, True)
-
-    def try_write(self, data):
-        """write(), or None where there is no room now for all of it."""
-        return self.write_buffer(data, None, False)
-
-    cdef object write_buffer(self, object data, object timeout, bint patient):
-        cdef Py_buffer view
-        cdef Py_ssize_t done
-        if self.state != USABLE:
-            self.refuse()
-        if PyBytes_CheckExact(data):
-            done = self.put(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), timeout, patient)
-            return None if done < 0 else done
-        get_items(data, &view, self.memory)
-        try:
-            done = self.put(<const unsigned char *>view.buf, view.len, timeout, patient)
-        finally:
-            PyBuffer_Release(&view)
-        return None if done < 0 else done
-
-    cdef Py_ssize_t put(self, const unsigned char *data, Py_ssize_t nbytes, object timeout, bint patient) except -2:
-        """The items put; -1 where they were only tried and do not fit."""
-        cdef Py_ssize_t size = <Py_ssize_t>self.w.ring.item_size
-        cdef uint64_t n = <uint64_t>(nbytes // size) if size != 1 else <uint64_t>nbytes
-        if <Py_ssize_t>n * size != nbytes:
-            raise ValueError(f"data must be whole items of {size} bytes, not {nbytes} bytes")
-        if n > self.w.ring.limit - (self.w.head - self.w.floor):
-            if n > self.w.ring.limit:
-                return self.put_parts(data, n, timeout, patient)
-            if not self.room(n, timeout, patient):
-                return self.drop(n) if patient else -1
-        self.copy_in(ring_at(&self.w.ring, self.w.head), data, nbytes)
-        if n:
-            c_commit(&self.w, n)
-        return n
-
-    cdef Py_ssize_t put_parts(self, const unsigned char *data, uint64_t n, object timeout, bint patient) except -2:
-        """More items than the ring holds, as they fit."""
-        cdef uint64_t done = 0, part
-        cdef int64_t deadline = deadline_of(timeout)
-        if self.w.ring.on_full != BLOCK or not patient:
-            raise ValueError(f"{n} items never fit at once: the ring's limit is {self.w.ring.limit}; write them in parts")
-        try:
-            while done < n:
-                part = min(n - done, self.w.ring.limit // 2 + 1)
-                if part > self.w.ring.limit - (self.w.head - self.w.floor):
-                    self.room(part, None if deadline < 0 else max(deadline - c_clock(), 0) / 1e9, True)
-                self.copy_in(ring_at(&self.w.ring, self.w.head), data + done * self.w.ring.item_size,
-                             part * self.w.ring.item_size)
-                c_commit(&self.w, part)
-                done += part
-        except BaseException as stopped:
-            stopped.moved = done
-            raise
-        return done
-
-    def write_many(self, parts, timeout=None):
-        """Copy in one contiguous array, as write(), or each buffer of a list; return the items.
-
-        The parts of a list are published together as far as they fit, so this is the fast way
-        for many small ones. Waits and raises as write() for each.
-        """
-        if self.state != USABLE:
-            self.refuse()
-        if PyObject_CheckBuffer(parts):
-            return self.write_buffer(parts, timeout, True)
-        return self.put_list(parts, timeout)
-
-    cdef Py_ssize_t put_list(self, object parts, object timeout) except -1:
-        cdef uint64_t ahead = 0, n, size = self.w.ring.item_size
-        cdef Py_ssize_t done = 0
-        cdef Py_buffer view
-        try:
-            for part in parts:
-                get_items(part, &view, self.memory)
-                try:
-                    n = <uint64_t>view.len // size
-                    if n * size != <uint64_t>view.len:
-                        raise ValueError(f"each part must be whole items of {size} bytes, not {view.len} bytes")
-                    if n + ahead <= self.w.ring.limit - (self.w.head - self.w.floor):
-                        memcpy(ring_at(&self.w.ring, self.w.head + ahead), view.buf, view.len)
-                        ahead += n
-                        done += n
-                    else:
-                        if ahead:
-                            c_commit(&self.w, ahead)
-                            ahead = 0
-                        done += self.put(<const unsigned char *>view.buf, view.len, timeout, True)
-                finally:
-                    PyBuffer_Release(&view)
-        except BaseException as stopped:
-            stopped.moved = done
-            raise
-        finally:
-            if ahead:
-                c_commit(&self.w, ahead)
-        return done
-
-    @property
-    def room_now(self):
-        """The items that a claim would get without waiting."""
-        if self.state != USABLE and self.state != LENT:
-            self.refuse()
-        if self.w.ring.on_full == OVERWRITE:
-            return self.w.ring.limit
-        if c_writer_room(&self.w, self.w.ring.limit) < 0:
-            corrupt("a reader's tail")
-        return self.w.ring.limit - (self.w.head - self.w.floor)
-
-
-cdef int get_items(object data, Py_buffer *view, RingMemory memory) except -1:
-    """The bytes of *data*, contiguous, whose items are bytes or of the ring's size."""
-    cdef Py_ssize_t size
-    try:
-        PyObject_GetBuffer(data, view, PyBUF_C_CONTIGUOUS)
-    except BufferError as refusal:
-        raise TypeError(f"data must be a contiguous buffer: {refusal}") from None
-    size = view.itemsize
-    if size != 1 and size != memory.element_size and size != <Py_ssize_t>memory.ring.item_size:
-        PyBuffer_Release(view)
-        raise TypeError(f"data has items of {size} bytes, and the ring's have {memory.ring.item_size}: convert it, "
-                        "or pass its bytes (memoryview(data).cast('B'))")
-    return 0
-
-
-cdef class MessageWriter(Writer):
-    """The writer of a MessageRing, made by its writer(): a context manager that closes at exit.
-
-    Not for two threads at once.
-    """
-
-    def claim(self, length, timeout=None):
-        """A window of *length* bytes, one message, once there is room: it commits at the end of its ``with``.
-
-        ``commit(n)`` makes it shorter. Waits and raises as StreamWriter.claim().
-        """
-        return self.claim_window(length, timeout, True)
-
-    def try_claim(self, length):
-        """claim(), or None where there is no room now."""
-        return self.claim_window(length, None, False)
-
-    cdef Window claim_window(self, object length, object timeout, bint patient):
-        cdef Py_ssize_t count = as_count(length, "length")
-        cdef Claim window
-        if self.state != USABLE:
-            self.refuse()
-        self.fits(count)
-        if self.room(c_message_span(&self.w.ring, count), timeout, patient):
-            window = Claim.__new__(Claim)
-            lend(window, self, c_message_place(&self.w, 0, count), self.w.head, count)
-            return window
-        if not patient:
-            return None
-        scratch = bytearray(count)
-        window = Claim.__new__(Claim)
-        lend(window, self, <unsigned char *>PyByteArray_AS_STRING(scratch), self.w.head, count)
-        window.scratch = scratch
-        return window
-
-    cdef int fits(self, Py_ssize_t length) except -1:
-        if <uint64_t>length > self.memory.header.capacity:
-            raise ValueError(f"a message has at most the ring's capacity of {self.memory.header.capacity} bytes, "
-                             f"not {length}")
-        return 0
-
-    cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
-        self.state = USABLE
-        if keep:
-            if window.scratch is not None:
-                return self.drop(1)
-            c_message_commit(&self.w, c_message_lay(&self.w, 0, window.items, n))
-        return 0
-
-    def write(self, data, timeout=None):
-        """Send *data*, bytes or a contiguous buffer, as one message. Returns whether it went (False: dropped).
-
-        Waits and raises as claim().
-        """
-        return self.write_buffer(data, timeout, True)
-
-    def try_write(self, data):
-        """write(), or None where there is no room now."""
-        return self.write_buffer(data, None, False) or None
-
-    cdef bint write_buffer(self, object data, object timeout, bint patient) except -1:
-        cdef Py_buffer view
-        if self.state != USABLE:
-            self.refuse()
-        if PyBytes_CheckExact(data):
-            return self.put(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), timeout, patient)
-        get_bytes(data, &view)
-        try:
-            return self.put(<const unsigned char *>view.buf, view.len, timeout, patient)
-        finally:
-            PyBuffer_Release(&view)
-
-    cdef int put(self, const unsigned char *data, Py_ssize_t length, object timeout, bint patient) except -1:
-        cdef uint64_t span
-        if <uint64_t>length > self.memory.header.capacity:
-            self.fits(length)
-        span = c_message_span(&self.w.ring, length)
-        if span > self.w.ring.limit - (self.w.head - self.w.floor) and not self.room(span, timeout, patient):
-            if patient:
-                self.drop(1)
-            return 0
-        self.copy_in(c_message_place(&self.w, 0, length), data, length)
-        c_message_commit(&self.w, c_message_lay(&self.w, 0, length, length))
-        return 1
-
-    def write_many(self, messages, timeout=None):
-        """Send each of a list of buffers, or each row of one contiguous array, as a message; return how many went.
-
-        They are published together as far as they fit. Waits and raises as write() for each;
-        an exception has ``moved``, the messages that went.
-        """
-        if self.state != USABLE:
-            self.refuse()
-        if PyObject_CheckBuffer(messages):
-            return self.put_rows(messages, timeout)
-        return self.put_list(messages, timeout)
-
-    cdef Py_ssize_t put_list(self, object messages, object timeout) except -1:
-        cdef uint64_t ahead = 0
-        cdef Py_ssize_t done = 0
-        cdef Py_buffer view
-        try:
-            for message in messages:
-                if PyBytes_CheckExact(message):
-                    done += self.lay(&ahead, <const unsigned char *>PyBytes_AS_STRING(message),
-                                     PyBytes_GET_SIZE(message), timeout)
-                else:
-                    get_bytes(message, &view)
-                    try:
-                        done += self.lay(&ahead, <const unsigned char *>view.buf, view.len, timeout)
-                    finally:
-                        PyBuffer_Release(&view)
-        except BaseException as stopped:
-            stopped.moved = done
-            raise
-        finally:
-            if ahead:
-                c_message_commit(&self.w, ahead)
-        return done
-
-    cdef Py_ssize_t put_rows(self, object array, object timeout) except -1:
-        cdef uint64_t ahead = 0
-        cdef Py_ssize_t done = 0, row, rows
-        cdef Py_buffer view
-        try:
-            PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS)
-        except BufferError as refusal:
-            raise TypeError(f"messages must be a list, or a contiguous array of rows: {refusal}") from None
-        try:
-            rows = view.shape[0] if view.ndim else 1
-            row = view.len // rows if rows else 0
-            for i in range(rows):
-                done += self.lay(&ahead, <const unsigned char *>view.buf + i * row, row, timeout)
-        except BaseException as stopped:
-            stopped.moved = done
-            raise
-        finally:
-            if ahead:
-                c_message_commit(&self.w, ahead)
-            PyBuffer_Release(&view)
-        return done
-
-    cdef int lay(self, uint64_t *ahead, const unsigned char *data, Py_ssize_t length, object timeout) except -1:
-        """Put one message after those that are not published yet; where it does not fit, publish these first."""
-        cdef uint64_t span
-        self.fits(length)
-        span = c_message_span(&self.w.ring, length)
-        if span + ahead[0] > self.w.ring.limit - (self.w.head - self.w.floor):
-            if ahead[0]:
-                c_message_commit(&self.w, ahead[0])
-                ahead[0] = 0
-            return self.put(data, length, timeout, True)
-        memcpy(c_message_place(&self.w, ahead[0], length), data, length)
-        ahead[0] += c_message_lay(&self.w, ahead[0], length, length)
-        return 1
-
-    @property
-    def largest(self):
-        """The bytes of the longest message that fits when the ring is empty: its capacity."""
-        return self.memory.header.capacity
-
-
-cdef int get_bytes(object data, Py_buffer *view) except -1:
-    try:
-        PyObject_GetBuffer(data, view, 0)
-    except BufferError as refusal:
-        raise TypeError(f"a message must be a contiguous buffer: {refusal}") from None
-    return 0
 
 
 @cython.auto_pickle(False)

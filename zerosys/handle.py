@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from zerosys._descriptor import Descriptor, own
-from zerosys._rights import receive_fds, send_fd
+from zerosys._rights import receive_fds, send_fds
 
 _HEAD = struct.Struct("!8sII")  # magic, version, bytes of JSON that follow
 _MAGIC = b"zerosys\0"
@@ -34,6 +34,7 @@ class Particulars:
     source: str
     policy: dict[str, Any] | None
     fill_later: bool = False  # the first to attach populates it
+    files: int = 1  # 2: a ring's, control and data; all else is then of the control file
 
     def to_json(self) -> bytes:
         """The bytes that from_json reads."""
@@ -53,6 +54,7 @@ class Particulars:
             "source": str,
             "policy": (dict, type(None)),
             "fill_later": bool,
+            "files": int,
         }
         if not isinstance(fields, dict) or set(fields) != set(kinds):
             raise ValueError(f"a handle has the particulars {', '.join(kinds)}, not {str(fields)[:200]}")
@@ -62,6 +64,8 @@ class Particulars:
                 raise ValueError(f"a handle's {name} cannot be {str(value)[:200]!r}")
         got = cls(**fields)
         page = got.page_size
+        if got.files not in (1, 2):
+            raise ValueError(f"a handle has 1 file (a region) or 2 (a ring), not {got.files}")
         if not 1 <= got.size <= _LARGEST or not 1 <= page <= _LARGEST or page & (page - 1):
             raise ValueError(f"a handle cannot have size {got.size} with pages of {page} bytes")
         return got
@@ -82,8 +86,12 @@ class RegionHandle:
     def fileno(self) -> int:
         """The descriptor, still the handle's. Raises ValueError once closed."""
         if self.closed:
-            raise ValueError("this RegionHandle is closed")
+            raise ValueError(f"this {type(self).__name__} is closed")
         return self._fd.fileno()
+
+    def filenos(self) -> tuple[int, ...]:
+        """Every descriptor that travels with it."""
+        return (self.fileno(),)
 
     @property
     def closed(self) -> bool:
@@ -105,10 +113,32 @@ class RegionHandle:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"descriptor {self.fileno()}"
-        return f"<RegionHandle of {self.particulars.size} bytes, {state}>"
+        return f"<{type(self).__name__} of {self.particulars.size} bytes, {state}>"
 
     def __reduce__(self) -> NoReturn:
         refuse_pickle(self)
+
+
+class RingHandle(RegionHandle):
+    """Owns the descriptors of a ring's two files, control and data.
+
+    Made by ``ring.handle()`` or recv(); ``StreamRing.attach(handle)`` joins the ring and leaves
+    it open. close() it, or use it in a ``with``.
+    """
+
+    def __init__(self, fd: int | Descriptor, data: int | Descriptor, particulars: Particulars) -> None:
+        """Take over both descriptors: they are closed with the handle."""
+        super().__init__(fd, particulars)
+        self._data = data if isinstance(data, Descriptor) else Descriptor(data)
+
+    def filenos(self) -> tuple[int, ...]:
+        """Those of control and data, still the handle's."""
+        return self.fileno(), self._data.fileno()
+
+    def close(self) -> None:
+        """Give the descriptors back; attached rings keep their own. Twice is fine."""
+        super().close()
+        self._data.close()
 
 
 def refuse_pickle(thing: object) -> NoReturn:
@@ -149,27 +179,27 @@ def send(sock: socket.socket, handle: RegionHandle, *, timeout: float | None = N
     See unix(7), SCM_RIGHTS.
     """
     if not isinstance(handle, RegionHandle):
-        raise TypeError(f"send() takes a RegionHandle, as region.handle() makes, not {handle!r}")
+        raise TypeError(f"send() takes what region.handle() or ring.handle() makes, not {handle!r}")
     if sock.family != socket.AF_UNIX:
         raise ValueError(f"descriptors travel over Unix sockets (AF_UNIX) only, not {sock.family.name}")
     body = handle.particulars.to_json()
     data = memoryview(_HEAD.pack(_MAGIC, _VERSION, len(body)) + body)
-    passed: RegionHandle | None = handle
+    passed = handle.filenos()
     deadline = _deadline(timeout)
     while data:
         try:
-            sent = send_fd(sock, data, passed)
+            sent = send_fds(sock, data, passed)
         except BlockingIOError:
             _wait(sock, select.POLLOUT, deadline, "send")
             continue
-        data, passed = data[sent:], None
+        data, passed = data[sent:], ()
 
 
 def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
     """Receive a handle that send() sent; the caller owns it.
 
     Waits at most *timeout* seconds (None: for ever). Raises EOFError at the end of the
-    stream, TimeoutError, and ValueError for anything but one handle with one descriptor:
+    stream, TimeoutError, and ValueError for anything but one handle with its descriptors:
     every descriptor that came is closed then. See unix(7), SCM_RIGHTS.
     """
     deadline = _deadline(timeout)
@@ -183,9 +213,13 @@ def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
             head, body = message[: _HEAD.size], message[_HEAD.size :]
             if len(body) != _body_size(head):
                 raise ValueError(f"a handle's message says {_body_size(head)} bytes and has {len(body)}")
-        if len(fds) != 1:
-            raise ValueError(f"a handle comes with 1 descriptor, not {len(fds)}; what came was closed")
-        return RegionHandle(fds[0], Particulars.from_json(body))
+        told = Particulars.from_json(body)
+        if len(fds) != told.files:
+            raise ValueError(
+                f"a handle comes with {told.files} descriptor{'s'[: told.files - 1]}, not {len(fds)}; what came "
+                "was closed"
+            )
+        return RingHandle(*fds, told) if told.files == 2 else RegionHandle(fds[0], told)
     except BaseException:
         for fd in fds:  # at once: the error's traceback would keep them
             fd.close()

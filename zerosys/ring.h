@@ -73,9 +73,9 @@ static inline const char *zs_ring_check(struct zs_ring_control *control, uint64_
     if (h->size < 4096 || h->size & (h->size - 1) || h->size > data_bytes || h->size > 1ULL << 61)
         return "the size is no power of two, or more than the data file has";
     if (!h->item_size || h->item_size > h->size || !h->limit || h->limit > h->size / h->item_size ||
-        (h->kind == ZS_RING_MESSAGES && h->item_size != 1))
+        (h->kind == ZS_RING_MESSAGES && (h->item_size != 1 || h->limit % ZS_RECORD || h->start % ZS_RECORD)))
         return "the items do not fit the data";
-    if (!h->capacity || h->capacity > h->size + h->item_size || h->format_length > ZS_RING_FORMAT_ROOM || h->dims > ZS_RING_MOST_DIMS)
+    if (!h->capacity || (h->kind == ZS_RING_MESSAGES && h->capacity > h->size) || h->format_length > ZS_RING_FORMAT_ROOM || h->dims > ZS_RING_MOST_DIMS)
         return "capacity, format or shape is out of bounds";
     memset(ring, 0, sizeof *ring);
     ring->control = control;

@@ -106,7 +106,9 @@ static inline int zs_message_next(struct zs_ring_reader *r, struct zs_message *m
 /* Step over message m: how many were lost before it. */
 static inline uint64_t zs_message_step(struct zs_ring_reader *r, const struct zs_message *m)
 {
-    uint64_t missed = r->known && zs_ring_after(m->sequence, r->sequence) ? m->sequence - r->sequence : 0;
+    uint64_t missed = 0;
+    if (r->known && r->ring.on_full == ZS_RING_OVERWRITE && zs_ring_after(m->sequence, r->sequence))
+        missed = m->sequence - r->sequence;
     r->next += m->span;
     r->sequence = m->sequence + 1;
     r->known = 1;

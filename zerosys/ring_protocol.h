@@ -84,10 +84,17 @@ static inline unsigned char *zs_ring_at(const struct zs_ring *ring, uint64_t cou
     return ring->data + ((count * ring->item_size) & ring->mask);
 }
 
+/* Whether a count that came from shared memory can be one: records begin at multiples of their header. */
+static inline int zs_ring_possible(const struct zs_ring *ring, uint64_t count)
+{
+    return ring->kind != ZS_RING_MESSAGES || count % sizeof(struct zs_ring_record) == 0;
+}
+
 /* -- the writer's room --------------------------------------------------------------------- */
 
 /* How far behind head the writer has to keep its hands off: the farthest of the readers, or where
- * there are none, what none has released yet. -EPROTO for a tail that no honest reader has. */
+ * there are none, what none has released yet. -EPROTO for a tail that no honest reader has.
+ * Where dead readers are evicted and one was, no reader means that nothing is kept. */
 static inline int zs_ring_held(const struct zs_ring *ring, uint64_t head, uint64_t floor, uint64_t *held)
 {
     uint64_t all = head - floor, unread = all, most = 0;
@@ -106,6 +113,8 @@ static inline int zs_ring_held(const struct zs_ring *ring, uint64_t head, uint64
         } else if (state != ZS_RING_JOINING) /* who joins below the floor will see it, and move up */
             return -EPROTO;
     }
+    if (!readers && ring->on_dead == ZS_RING_DEAD_EVICT && ZS_RING_LOAD(&ring->control->evicted, RELAXED, none))
+        unread = 0; /* whoever died shall not stop the stream */
     *held = readers ? most : unread;
     return 0;
 }
@@ -192,7 +201,7 @@ static inline int zs_writer_begin(struct zs_ring_writer *w, const struct zs_ring
     w->head = ZS_RING_LOAD(&control->head, ACQUIRE, data);
     w->floor = ZS_RING_LOAD(&control->floor, RELAXED, none);
     w->sequence = ZS_RING_LOAD(&control->sequence, RELAXED, none);
-    if (w->head - w->floor > ring->limit)
+    if (w->head - w->floor > ring->limit || !zs_ring_possible(ring, w->head) || !zs_ring_possible(ring, w->floor))
         return -EPROTO;
     /* The last writer may have laid a record there that it did not publish. */
     if (ZS_RING_LOAD(&control->whole_at, RELAXED, none) == w->head)
@@ -207,28 +216,30 @@ static inline void zs_writer_leave(struct zs_ring_writer *w)
     ZS_RING_STORE(&w->ring.control->state, ZS_RING_FREE, RELEASE, slot);
 }
 
-/* Free the slot of a reader that is dead; the caller has its byte lock, so nobody can be in it. */
+/* Free the slot of a reader that is dead, and forget what it had not released; the caller is the writer
+ * and has its byte lock, so nobody can be in it. */
 static inline void zs_ring_evict(const struct zs_ring *ring, struct zs_ring_slot *slot)
 {
     ZS_RING_AND(&ring->control->dozers, ~(1ULL << (slot - ring->slots)), RELAXED, wake);
     ZS_RING_STORE(&slot->doze, 0, RELAXED, wake);
+    ZS_RING_STORE(&slot->tail, ZS_RING_LOAD(&ring->control->head, RELAXED, none), RELAXED, space);
     ZS_RING_STORE(&slot->state, ZS_RING_FREE, RELEASE, slot);
 }
 
 /* -- joining: the caller has the slot's byte lock --------------------------------------------------- */
 
-/* The oldest count that is worth joining at: with readers about, the floor; without, what none of
- * those who left had released. */
-static inline uint64_t zs_ring_oldest(const struct zs_ring *ring, uint64_t floor)
+/* The oldest count that is worth joining at by slot `mine`: with readers about, the floor; without, what
+ * none of those who left had released. */
+static inline uint64_t zs_ring_oldest(const struct zs_ring *ring, const struct zs_ring_slot *mine, uint64_t floor)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < ring->count; i++) {
         struct zs_ring_slot *slot = &ring->slots[i];
         uint32_t state = ZS_RING_LOAD(&slot->state, ACQUIRE, slot);
         uint64_t ahead = ZS_RING_LOAD(&slot->tail, ACQUIRE, space) - floor;
-        if (state == ZS_RING_ACTIVE)
+        if (state == ZS_RING_ACTIVE && slot != mine)
             return floor;
-        if (state == ZS_RING_FREE && ahead <= ring->limit && ahead > most)
+        if ((state == ZS_RING_FREE || slot == mine) && ahead <= ring->limit && ahead > most)
             most = ahead;
     }
     return floor + most;
@@ -271,9 +282,12 @@ static inline int zs_reader_join(struct zs_ring_reader *r, const struct zs_ring 
     if (ZS_RING_LOAD(&r->slot->state, ACQUIRE, slot) == ZS_RING_ACTIVE)
         r->tail = ZS_RING_LOAD(&r->slot->tail, ACQUIRE, space);
     else if (oldest)
-        r->tail = zs_ring_oldest(ring, ZS_RING_LOAD(&control->floor, ACQUIRE, bound));
-    else
+        r->tail = zs_ring_oldest(ring, r->slot, ZS_RING_LOAD(&control->floor, ACQUIRE, bound));
+    else {
         r->tail = ZS_RING_LOAD(&control->head, ACQUIRE, data);
+        r->sequence = ZS_RING_LOAD(&control->sequence, RELAXED, none);
+        r->known = 1;
+    }
     if (ring->on_full != ZS_RING_OVERWRITE) {
         if ((rc = zs_reader_hold(r)) < 0)
             return rc;
@@ -282,7 +296,7 @@ static inline int zs_reader_join(struct zs_ring_reader *r, const struct zs_ring 
         ZS_RING_STORE(&r->slot->state, ZS_RING_ACTIVE, RELEASE, slot);
     }
     r->next = r->head = r->tail;
-    return 0;
+    return zs_ring_possible(ring, r->tail) ? 0 : -EPROTO;
 }
 
 static inline void zs_reader_leave(struct zs_ring_reader *r)
@@ -324,7 +338,7 @@ static inline uint64_t zs_reader_catch_up(struct zs_ring_reader *r, int *rc)
         return 0;
     ZS_RING_FENCE(ACQUIRE, bound);
     head = ZS_RING_LOAD(&r->ring.control->head, ACQUIRE, data);
-    if (zs_ring_after(r->next + missed, head)) {
+    if (zs_ring_after(r->next + missed, head) || !zs_ring_possible(&r->ring, r->next + missed)) {
         *rc = -EPROTO;
         return 0;
     }

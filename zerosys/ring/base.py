@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import ExitStack, suppress
+from multiprocessing import reduction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from zerosys import _ring, names
-from zerosys._descriptor import Descriptor
+from zerosys._descriptor import Descriptor, duplicate, own
 from zerosys._mmap import Mapping
 from zerosys.backing import Backing
 from zerosys.errors import NotReady
+from zerosys.handle import Particulars, RegionHandle, RingHandle, refuse_pickle
 from zerosys.ring import files
 from zerosys.ring.files import Data, DataWish
 from zerosys.sizes import parse_size, show_size
@@ -76,6 +78,7 @@ class Ring(_ring.RingMemory):
     def __init_subclass__(cls, **words: object) -> None:
         super().__init_subclass__(**words)
         Ring._kinds.setdefault(cls._kind, cls)
+        reduction.register(cls, _reduce)
 
     @classmethod
     def _over(cls, control: Mapping, fd: Descriptor, data: Data) -> Self:
@@ -83,37 +86,46 @@ class Ring(_ring.RingMemory):
             memory = _ring.RingMemory(control, os.fstat(data.fd.fileno()).st_size)
         except BlockingIOError as unfinished:
             raise NotReady(unfinished.strerror) from None
+        memory.drop_control()  # asked only for its kind
         kind = cls if cls is not Ring else Ring._kinds[memory.kind]
         if memory.kind != kind._kind:
             raise _ring.RingCorrupt(f"this is a ring of {memory.kind}, not a {cls.__name__}")
         self: Self = _ring.RingMemory.__new__(kind)
         _ring.RingMemory.__init__(self, control, os.fstat(data.fd.fileno()).st_size)
-        memory.drop_control()
-        if self.data_id != data.file_id():
+        if self.data_id != data.file_id() or self.kind != memory.kind:
+            self.drop_control()
             raise _ring.RingCorrupt("the control block is another ring's: its data is another file")
         data.size = self.data_size
         self._control, self._control_fd, self._data = control, fd, data
         return self
 
     @classmethod
-    def attach(cls, source: Any, *, timeout: float = 0.0) -> Self:
+    def attach(
+        cls, source: str | RegionHandle, *, timeout: float = 0.0, unsealed: bool = False
+    ) -> Self:
         """Join the ring of a name, or that of a handle, which stays the caller's.
 
         *timeout* seconds are waited for a name that is not there. Every number in the
-        memory is checked before it is used. Raises FileNotFoundError or NotReady for a name,
+        memory is checked before it is used. What a handle brings and whose size a peer could
+        change is refused unless *unsealed*: touching what was truncated is SIGBUS. Raises FileNotFoundError or NotReady for a name,
         RingCorrupt for what is no ring of this kind (Ring.attach() takes either), and leaves it as it is.
         """
+        if isinstance(source, str):
+            control, data, path = files.join(source, timeout)
+            return cls._join(control, data, path, trusted=True)
+        if not isinstance(source, RingHandle):
+            raise TypeError(f"attach() takes a name or what ring.handle() made, not {source!r}")
+        return cls._join(*(duplicate(fd) for fd in source.filenos()), None, trusted=unsealed)
+
+    @classmethod
+    def _join(cls, control_fd: Descriptor, data_fd: Descriptor, path: str | None, *, trusted: bool) -> Self:
+        """The ring behind two descriptors, which are its own from now on."""
         with ExitStack() as undo:
-            path: str | None = None
-            if isinstance(source, str):
-                control_fd, data_fd, path = files.join(source, timeout)
-            else:
-                control_fd, data_fd = (files.take(fd) for fd in source.descriptors())
             undo.callback(control_fd.close)
             undo.callback(data_fd.close)
-            control = files.map_control(control_fd, named=path is not None)
+            control = files.map_control(control_fd, trusted=trusted)
             undo.callback(control.close)
-            data = Data.found(data_fd, 0, path and path + files.DATA)
+            data = Data.found(data_fd, path and files.data_path(path), trusted=trusted)
             self = cls._over(control, control_fd, data)
             self._path = path
             undo.pop_all()
@@ -176,6 +188,15 @@ class Ring(_ring.RingMemory):
         self._open()
         return self.counters(self._control_fd)
 
+    def handle(self) -> RingHandle:
+        """What another process needs to attach: new descriptors, which the handle owns."""
+        self._open()
+        told = Particulars(self._control.size, self._control.page_size, "base", self.backing.source, None, files=2)
+        return RingHandle(duplicate(self._control_fd), duplicate(self._data.fd), told)
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickle(self)
+
     def __repr__(self) -> str:
         what = f"{type(self).__name__} of {show_size(self.capacity)}"
         return f"<{what}, closed>" if self.closed else f"<{what}, {self.format}, {self.slots} slots>"
@@ -195,7 +216,7 @@ class Ring(_ring.RingMemory):
         if self._control_fd.closed:
             return
         views = sum(mapping.views for mapping in self._data.mappings())
-        if views or self._control.views > 1:
+        if views:
             raise BufferError(
                 f"cannot close under {views} live view(s), among them writers and readers: close these first"
             )
@@ -214,6 +235,7 @@ class Ring(_ring.RingMemory):
         """Close, or take no new views and leave it to the last to free the memory."""
         if self._control_fd.closed:
             return
+        self.leave_control()
         for mapping in (*self._data.mappings(), self._control):
             mapping.__exit__(kind, error, trace)
         self._close_fds()
@@ -232,6 +254,18 @@ class Ring(_ring.RingMemory):
         _remove(self._path, self._control.file_id)
         if self._data.path:
             _remove(self._data.path, self.data_id)
+
+
+def _reduce(ring: Ring) -> tuple[Any, ...]:
+    """What multiprocessing's own pickler writes: the descriptors themselves, which stay open until
+    a spawned child has inherited them."""
+    ring._open()
+    carried = [reduction.DupFd(fd.fileno()) for fd in (ring._control_fd, ring._data.fd)]
+    return _rebuild, (type(ring), *carried, ring._path, ring.backing.sealed)
+
+
+def _rebuild(cls: type[Ring], control: Any, data: Any, path: str | None, sealed: bool) -> Ring:
+    return cls._join(own(control.detach), own(data.detach), path, trusted=not sealed)
 
 
 def _remove(path: str, file_id: tuple[int, int]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from zerosys import backing, filling, names
-from zerosys._descriptor import Descriptor, duplicate, own
-from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping
+from zerosys._descriptor import Descriptor, duplicate
+from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping, page_size_of
 from zerosys.backing import Backing
 from zerosys.errors import PlacementError
 from zerosys.region import SharedRegion
@@ -56,20 +56,20 @@ class Data:
             return cls(duplicate(region), size, region.backing, region.policy, path)
 
     @classmethod
-    def found(cls, fd: Descriptor, size: int, path: str | None) -> Data:
-        """What arrived as *fd*, which is the object's from now on, or was found at *path*."""
-        try:
-            if path:
-                found = backing.found_by_name(os.fstat(fd.fileno()))
-            else:
-                found = backing.inspect(fd.fileno(), None, read_only=True, unsealed=False)
-            page = _page(fd)
-            pages = backing.huge_label(page) if page > backing.BASE_PAGE else "base"
-            source = ("hugetlbfs" if page > backing.BASE_PAGE else "tmpfs") if path else found.source
-            return cls(fd, size, Backing(source, pages, page, 0, found.sealed), None, path)
-        except BaseException:
-            fd.close()
-            raise
+    def found(cls, fd: Descriptor, path: str | None, *, trusted: bool) -> Data:
+        """What arrived as *fd*, or was found at *path*; its ``size`` is set when the header is known.
+
+        Raises ValueError for memory whose size others could change, unless *trusted*.
+        """
+        if path:
+            found = backing.found_by_name(os.fstat(fd.fileno()))
+        else:
+            found = backing.inspect(fd.fileno(), None, read_only=True, unsealed=trusted)
+        page = page_size_of(fd)
+        huge = page > backing.BASE_PAGE
+        source = ("hugetlbfs" if huge else "tmpfs") if path else found.source
+        pages = backing.huge_label(page) if huge else "base"
+        return cls(fd, 0, Backing(source, pages, page, 0, found.sealed), None, path)
 
     def mapping(self, *, writable: bool) -> Mapping:
         """The mirrored mapping, made when it is first asked for, with every page that exists mapped."""
@@ -113,12 +113,6 @@ class Data:
         return about.st_dev, about.st_ino
 
 
-def _page(fd: Descriptor) -> int:
-    from zerosys._mmap import page_size_of
-
-    return int(page_size_of(fd))
-
-
 def create_control(size: int, mode: int, path: str | None) -> tuple[Descriptor, Mapping]:
     """A zeroed control file of *size* bytes, populated, that can be given the name *path*."""
     with ExitStack() as undo:
@@ -132,12 +126,19 @@ def create_control(size: int, mode: int, path: str | None) -> tuple[Descriptor, 
         return fd, mapping
 
 
-def map_control(fd: Descriptor, *, named: bool) -> Mapping:
-    """Map the control file that arrived as *fd*: its size cannot change under us, unless it has a name."""
-    if not named:
+def map_control(fd: Descriptor, *, trusted: bool) -> Mapping:
+    """Map the control file *fd*: its size cannot change under us, unless peers are *trusted*."""
+    if not trusted:
         backing.inspect(fd.fileno(), None, read_only=False, unsealed=False)
-    size = os.fstat(fd.fileno()).st_size
-    return Mapping(fd, size)
+    return Mapping(fd, os.fstat(fd.fileno()).st_size)
+
+
+def data_path(path: str) -> str:
+    """Where the data of the ring at *path* has its name: in /dev/shm, or in a hugetlbfs mount."""
+    try:
+        return names.find(os.path.basename(path) + DATA)
+    except FileNotFoundError:
+        return path + DATA  # removed meanwhile
 
 
 def join(name: str, timeout: float) -> tuple[Descriptor, Descriptor, str]:

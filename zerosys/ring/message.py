@@ -57,7 +57,7 @@ class MessageRing(Ring):
         limit = min(size, -(-most // _RECORD) * _RECORD + _RECORD)
         return cls._make(
             None if name is None else names.checked(name), wish, size, stream._readers(readers),
-            on_full=on_full, on_dead=on_dead, capacity=min(asked, most), limit=limit, item_size=1, start=stream._start,
+            on_full=on_full, on_dead=on_dead, capacity=min(asked, most), limit=limit, item_size=1, start=stream._start // _RECORD * _RECORD,
         )  # fmt: skip
 
     def writer(self, *, spin: float | None = None) -> MessageWriter:

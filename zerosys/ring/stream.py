@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, SupportsIndex
 
 from zerosys import backing, names
+from zerosys._ring import Nothing
 from zerosys.ring.base import Ring, power_of_two, read_capacity
 from zerosys.ring.ends import StreamReader, StreamWriter
 from zerosys.ring.files import DataWish
@@ -122,20 +124,34 @@ def _oldest(on_full: str, start: str | None) -> bool:
 
 
 def described(dtype: DTypeLike) -> tuple[int, str, tuple[int, ...]]:
-    """The bytes of an item of *dtype*, the format of its elements, and its shape where it is an array."""
+    """The bytes of an item of *dtype*, the format of its elements, and its shape where it is an array.
+
+    Plain bytes without a meaning (void) are items of so many unsigned bytes.
+    """
     import numpy
 
     kind: numpy.dtype[Any] = numpy.dtype(dtype)
+    base = kind.base
     if kind.hasobject:
         raise ValueError(
             f"dtype {kind} holds pointers to Python objects, which mean nothing in another process"
         )
     if not kind.itemsize:
         raise ValueError(f"dtype {kind} has items of 0 bytes: give it a length")
+    if base.kind == "V" and not base.names:
+        return kind.itemsize, "B", (*kind.shape, base.itemsize)
     try:
-        element = memoryview(numpy.empty(1, kind.base)).format
+        element = memoryview(numpy.empty(1, base)).format
     except (ValueError, BufferError) as refusal:
         raise ValueError(
             f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers and view them"
         ) from None
     return kind.itemsize, element, kind.shape
+            f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers, and view them"
+        ) from None
+    # numpy leaves out that fields are not aligned, and then reads another size from its own text.
+    for text in (element, element.replace("T{", "T{^")):
+        with suppress(RuntimeError, ValueError):
+            if numpy.asarray(Nothing(text, base.itemsize)).dtype == base:
+                return kind.itemsize, text, kind.shape
+    raise ValueError(f"dtype {kind} cannot be described as PEP 3118 has it: use simpler fields")
