@@ -144,9 +144,6 @@ def described(dtype: DTypeLike) -> tuple[int, str, tuple[int, ...]]:
         element = memoryview(numpy.empty(1, base)).format
     except (ValueError, BufferError) as refusal:
         raise ValueError(
-            f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers and view them"
-        ) from None
-    return kind.itemsize, element, kind.shape
             f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers, and view them"
         ) from None
     # numpy leaves out that fields are not aligned, and then reads another size from its own text.
