@@ -31,7 +31,7 @@ LAYERS = [
         record sysfs hmat hugepages
         nodes machine selection affinity policy
         locality devices routes gpus visible nvml cuda_driver trail
-        numa_maps whereabouts moving migration weights homing
+        numa_maps whereabouts moving migration weights homing abilities
         limits cgroups locking
         attached logout extant pinned
         """,

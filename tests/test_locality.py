@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from needs import need
-from trees import node_files, recorded, unpack, write_tree
+from trees import node_files, recorded, unpacked, write_tree
 
 from zerosys import Affinity, Bind, PlacementError, SharedRegion, _numa, node_of, node_set, run_on
 from zerosys.devices import pci_address
@@ -311,9 +311,9 @@ def test_an_affinity_is_a_value_and_stands_for_its_node():
 
 
 @pytest.mark.parametrize("name", sorted(recorded()) or [""])
-def test_every_device_of_the_recorded_machines_answers(name, tmp_path):
+def test_every_device_of_the_recorded_machines_answers(name):
     need("data", None if name else "ZEROSYS_DATA names no folder with sysfs-trees")
-    root = unpack(name, tmp_path)
+    root = unpacked(name)
     nodes = {None, *(int(file.name[4:]) for file in root.glob("sys/devices/system/node/node[0-9]*"))} | {0}
     for file in root.glob("sys/bus/pci/devices/*"):
         found = node_of(f"pci:{file.name}", root=root)

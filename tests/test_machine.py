@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import need
-from trees import node_files, recorded, unpack, write_tree
+from trees import node_files, recorded, unpacked, write_tree
 
 from zerosys import _numa
 from zerosys.hmat import Access
@@ -43,10 +43,10 @@ def test_this_machine_agrees_with_libnuma_and_the_kernel():
 
 
 @pytest.mark.parametrize("name", sorted(recorded()) or [""])
-def test_recorded_machine_is_read_as_hwloc_read_it(name, tmp_path):
+def test_recorded_machine_is_read_as_hwloc_read_it(name):
     need("data", None if name else "ZEROSYS_DATA names no folder with sysfs-trees")
     expected = recorded()[name]
-    machine = topology(unpack(name, tmp_path))
+    machine = topology(unpacked(name))
     nodes = {node["id"]: node for node in expected["nodes"]}
     assert set(machine.nodes) - HIDDEN.get(name, set()) == set(nodes)
     for id, told in nodes.items():

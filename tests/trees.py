@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import tarfile
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +43,27 @@ def recorded_folder() -> Path | None:
     return folder if folder and folder.is_dir() else None
 
 
+@cache
 def recorded() -> dict[str, dict[str, Any]]:
     """What is expected of each recorded machine, by its name; nothing without ZEROSYS_DATA."""
     folder = recorded_folder()
     return json.loads((folder / "expected.json").read_text()) if folder else {}
 
 
-def unpack(name: str, into: Path) -> Path:
-    """The root of the recorded machine *name*, unpacked below *into*."""
+@cache
+def unpacked(name: str) -> Path:
+    """The root of the recorded machine *name*, unpacked once for this process: read it only."""
     folder = recorded_folder()
     assert folder is not None
+    into = Path(tempfile.mkdtemp(prefix="zerosys-tree-"))
+    atexit.register(shutil.rmtree, into, ignore_errors=True)
     with tarfile.open(folder / f"{name}.tar.bz2") as archive:
-        archive.extractall(into, filter=_harmless)
+        archive.extractall(into, members=filter(_harmless, archive), filter="fully_trusted")
     return into / recorded()[name]["root"]
 
 
-def _harmless(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
-    """Leave out what would lead out of the folder: a few of the recorded links do."""
-    try:
-        kept = tarfile.data_filter(member, folder)
-    except tarfile.FilterError:
-        return None
-    return kept if kept.isfile() or kept.issym() or kept.isdir() else None
+def _harmless(member: tarfile.TarInfo) -> bool:
+    """Whether it leads nowhere outside: a few of the recorded links do."""
+    target = os.path.join(os.path.dirname(member.name), member.linkname) if member.issym() else member.name
+    inside = not os.path.isabs(target) and os.path.normpath(target).split("/")[0] != ".."
+    return inside and (member.isfile() or member.isdir() or member.issym())

@@ -21,6 +21,8 @@ from zerosys._splice import set_pipe_capacity as set_pipe_capacity
 from zerosys._splice import splice as splice
 from zerosys._splice import tee as tee
 from zerosys._splice import vmsplice as vmsplice
+from zerosys.abilities import Capability as Capability
+from zerosys.abilities import capabilities as capabilities
 from zerosys.affinity import run_on as run_on
 from zerosys.backing import Backing as Backing
 from zerosys.errors import CudaError as CudaError
@@ -95,6 +97,7 @@ __all__ = [
     "Affinity",
     "Backing",
     "Bind",
+    "Capability",
     "CudaError",
     "Default",
     "FanOutResult",
@@ -144,6 +147,7 @@ __all__ = [
     "__version__",
     "add_seals",
     "available_memory",
+    "capabilities",
     "copy_file_range",
     "cpu_set",
     "get_include",
