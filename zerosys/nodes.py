@@ -124,7 +124,7 @@ class _Text:
         found: set[int] = set()
         for part in _parts(words):
             found.update(self._part(part, relative))
-        if inverse:
+        if inverse and found:  # "!" alone forgot what to leave out
             _check(found, self.known, self.what)
             return self._all() - found
         return frozenset(found)
