@@ -8,7 +8,7 @@ from libc.string cimport memcpy
 from zerosys._args cimport as_count
 from zerosys._ring cimport (
     OVERWRITE, after, c_ended, c_give_back, c_lapped, c_lose, c_message_commit, c_message_lay,
-    c_message_next, c_message_place, c_message_span, c_message_step, c_ready, corrupt, load_u64)
+    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, corrupt, load_u64)
 from zerosys._ring_end cimport USABLE, lend
 from zerosys._ring_reader cimport Peek, copy, get_room
 from zerosys._ring_writer cimport Claim
@@ -281,6 +281,8 @@ cdef class MessageReader(Reader):
             raise ValueError("max must be at least 1, not 0")
         if self.r.ring.on_full == OVERWRITE or self.deferred:
             return self.read_slowly(most, timeout)
+        if c_observe(&self.r) < 0:  # also what came since the last look
+            corrupt("the writer's head")
         if not self.find(&m, timeout, True):
             return got
         try:
