@@ -1,0 +1,349 @@
+"""zerosys pump: every place, every option, exit codes, and the progress under a pseudo-terminal."""
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+from commands import zerosys
+from ends import Background, read_all
+
+from zerosys.cli.places import place
+from zerosys.cli.pump.progress import amount, bar, clock, line
+from zerosys.pumps import PumpResult
+
+DATA = bytes(range(251)) * 8000
+PUMP = [sys.executable, "-m", "zerosys", "pump"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "in").write_bytes(DATA)
+    return tmp_path / "in"
+
+
+def pump(*arguments, **options):
+    return zerosys("pump", *map(str, arguments), **{"text": False, **options})
+
+
+# -- places -------------------------------------------------------------------------------------
+
+
+def test_a_file_goes_to_a_file_and_json_tells_how(source, tmp_path):
+    done = pump(source, tmp_path / "out", "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    told = json.loads(done.stdout)
+    assert (tmp_path / "out").read_bytes() == DATA
+    assert told["bytes"] == told["moved"] == len(DATA)
+    assert told["copied"] == 0 and told["path"] and told["seconds"] > 0
+
+
+def test_standard_input_goes_to_standard_output_and_json_to_stderr():
+    done = pump("-", "--json", input=DATA)
+    assert (done.returncode, done.stdout) == (0, DATA)
+    assert json.loads(done.stderr)["path"] == "splice"
+
+
+@pytest.mark.parametrize("who", ["IN", "OUT"])
+@pytest.mark.parametrize("listens", [False, True])
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_a_connection_is_made_or_waited_for_at_either_end(kind, listens, who, source, tmp_path):
+    path = str(tmp_path / "socket")
+    family, address = (socket.AF_INET, ("127.0.0.1", 0)) if kind == "tcp" else (socket.AF_UNIX, path)
+    if listens:
+        where = "tcp-listen://127.0.0.1:0" if kind == "tcp" else f"unix-listen:{path}"
+        listener = None
+    else:
+        listener = socket.create_server(address, family=family) if kind == "tcp" else socket.socket(family)
+        if kind == "unix":
+            listener.bind(path)
+            listener.listen()
+        where = f"tcp://127.0.0.1:{listener.getsockname()[1]}" if kind == "tcp" else f"unix:{path}"
+    places = [where, str(tmp_path / "out")] if who == "IN" else [str(source), where]
+    with subprocess.Popen([*PUMP, *places], stderr=subprocess.PIPE, text=True) as process:
+        if listens:
+            at = process.stderr.readline().split("listening on ")[1].strip()
+            peer = socket.socket(family)
+            peer.connect(path if kind == "unix" else ("127.0.0.1", int(at.rpartition(":")[2])))
+        else:
+            peer, _ = listener.accept()
+            listener.close()
+        with peer:
+            if who == "IN":
+                peer.sendall(DATA)
+                peer.shutdown(socket.SHUT_WR)
+            else:
+                assert read_all(peer.fileno()) == DATA
+        assert process.stderr.read() == ""
+        assert process.wait(30) == 0
+    if who == "IN":
+        assert (tmp_path / "out").read_bytes() == DATA
+    assert not (listens and os.path.exists(path))
+
+
+def test_a_named_pipe_is_made_where_there_is_none_and_removed(source, tmp_path):
+    path = tmp_path / "pipe"
+    with subprocess.Popen([*PUMP, source, f"pipe:{path}"]) as process:
+        while not path.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert path.read_bytes() == DATA
+        assert process.wait(30) == 0
+    assert not path.exists()
+    os.mkfifo(path)
+    with subprocess.Popen([*PUMP, source, f"pipe:{path}"]) as process:
+        assert path.read_bytes() == DATA
+    assert path.is_fifo()  # somebody else's
+
+
+def test_a_descriptor_of_the_shell_is_a_place(source, tmp_path):
+    command = f"{sys.executable} -m zerosys pump fd:3 fd:4 3<{source} 4>{tmp_path}/out"
+    assert subprocess.run(["sh", "-c", command], timeout=60).returncode == 0
+    assert (tmp_path / "out").read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("tcp://host", "has no port"),
+        ("tcp://:80", "has no host"),
+        ("tcp-listen://host:99999", "has no port"),
+        ("unix:", "names no path"),
+        ("fd:x", "names no descriptor"),
+        ("", "empty"),
+    ],
+)
+def test_a_place_that_cannot_be_is_wrong_usage(text, why):
+    with pytest.raises(ValueError, match=why):
+        place(text)
+    done = pump(text)
+    assert done.returncode == 2 and why in done.stderr.decode()
+
+
+def test_an_ipv6_address_stands_in_brackets():
+    assert place("tcp://[::1]:80").address == ("::1", 80)
+
+
+# -- options ------------------------------------------------------------------------------------
+
+
+def test_count_and_offset_choose_the_part(source):
+    done = pump(source, "--offset", "1KiB", "--count", 2000, "-")
+    assert (done.returncode, done.stdout) == (0, DATA[1024:3024])
+
+
+def test_a_count_that_the_source_has_not_is_its_failure(source, tmp_path):
+    done = pump(source, tmp_path / "out", "--count", len(DATA) + 1)
+    assert done.returncode == 3
+    assert b"IN " in done.stderr and b"ended after" in done.stderr
+    assert (tmp_path / "out").read_bytes() == DATA
+
+
+def test_an_offset_in_a_pipe_is_refused():
+    done = pump("-", "--offset", 5, input=b"0123456789")
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert b"no file, so it has no --offset" in done.stderr
+
+
+def test_a_rate_is_kept(source, tmp_path):
+    began = time.monotonic()
+    assert pump(source, tmp_path / "out", "--rate", "1MiB", "--count", 700_000).returncode == 0
+    assert time.monotonic() - began > 0.4
+    assert (tmp_path / "out").read_bytes() == DATA[:700_000]
+
+
+def test_many_outs_and_tee_each_get_all(source, tmp_path):
+    outs = [tmp_path / name for name in "abc"]
+    done = pump(source, *outs, "--tee")
+    assert (done.returncode, done.stdout) == (0, DATA)
+    assert [out.read_bytes() for out in outs] == [DATA] * 3
+
+
+def test_one_out_of_many_that_fails_ends_alone_and_is_told(source, tmp_path):
+    done = pump(source, tmp_path / "a", "/dev/full", "--json")
+    assert done.returncode == 4
+    assert b"OUT /dev/full: " in done.stderr
+    assert (tmp_path / "a").read_bytes() == DATA
+    full = json.loads(done.stdout)["sinks"][1]
+    assert (full["to"], full["bytes"]) == ("/dev/full", 0) and "No space" in full["error"]
+
+
+def test_appending_by_the_shell_or_by_us_keeps_what_there_was(source, tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"before ")
+    command = f"{sys.executable} -m zerosys pump {source} --json >>{log}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60)
+    assert done.returncode == 0
+    assert json.loads(done.stderr)["path"] == "read-write"
+    assert log.read_bytes() == b"before " + DATA
+    assert pump(source, log, "--append").returncode == 0
+    assert log.read_bytes() == b"before " + DATA + DATA
+
+
+def test_strict_refuses_what_would_copy(source, tmp_path):
+    log = tmp_path / "log"
+    done = pump(source, log, "--append", "--strict")
+    assert done.returncode == 1 and b"--strict refuses" in done.stderr
+    assert log.read_bytes() == b""
+    assert pump(source, log, "--strict").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--stall-timeout"])
+def test_a_limit_of_time_ends_it(option, tmp_path):
+    reader, writer = os.pipe()
+    done = pump("-", tmp_path / "out", option, "0.3", stdin=reader)
+    os.close(reader)
+    os.close(writer)
+    assert done.returncode == 1 and b"0.3 s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["-", "a", "b", "--rate", "5"], "--rate is for one OUT"),
+        (["-", "a", "a"], "named twice"),
+        (["-", "--count", "many"], "--count: size must be"),
+        (["-", "--timeout", "-1"], "--timeout must be seconds"),
+        ([], "IN"),
+    ],
+)
+def test_wrong_usage_is_2(arguments, why):
+    done = pump(*arguments)
+    assert done.returncode == 2 and why in done.stderr.decode()
+
+
+# -- failures -----------------------------------------------------------------------------------
+
+
+def test_source_and_sink_have_exit_codes_of_their_own(source, tmp_path):
+    done = pump(tmp_path / "none", tmp_path / "out", "--json")
+    assert done.returncode == 3
+    assert done.stderr.decode().endswith(f"IN {tmp_path}/none: No such file or directory\n")
+    assert json.loads(done.stdout)["status"] == 3
+    assert pump(source, tmp_path / "none/out").returncode == 4
+    done = pump(source, "/dev/full")
+    assert done.returncode == 4
+    assert b"No space left on device; 0 B had arrived" in done.stderr
+    assert pump(tmp_path, tmp_path / "out").returncode == 3  # a folder
+
+
+def test_a_reader_that_leaves_ends_it_as_it_ends_cat(source):
+    with subprocess.Popen([*PUMP, "/dev/zero"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.read(10) == bytes(10)
+        process.stdout.close()
+        assert process.wait(30) == -signal.SIGPIPE
+        assert process.stderr.read() == b""
+
+
+def test_a_peer_that_leaves_is_the_sinks_failure():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        with subprocess.Popen([*PUMP, "/dev/zero", where], stderr=subprocess.PIPE) as process:
+            peer, _ = listener.accept()
+            peer.recv(10)
+            peer.close()
+            assert process.wait(30) == 4
+            assert f"OUT {where}: ".encode() in process.stderr.read()
+
+
+def test_control_c_ends_it_within_a_second_with_130():
+    reader, writer = os.pipe()
+    with subprocess.Popen(
+        ["sh", "-c", f"trap - INT; exec {sys.executable} -m zerosys pump - 2>&1"],
+        stdin=reader,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        os.write(writer, b"ready")
+        assert process.stdout.read(5) == b"ready"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 130
+    os.close(reader)
+    os.close(writer)
+
+
+# -- progress -----------------------------------------------------------------------------------
+
+
+def on_a_terminal(*arguments, columns=120, **options):
+    """Run the pump with stderr a terminal; its exit status and what the terminal was shown."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([*PUMP, *map(str, arguments)], stderr=slave, **options)
+    os.close(slave)
+
+    def shown():
+        parts = []
+        try:
+            while part := os.read(master, 4096):
+                parts.append(part)
+        except OSError:  # the terminal's other side is gone
+            pass
+        return b"".join(parts).decode()
+
+    text = Background(shown)
+    status = process.wait(60)
+    seen = text.result()
+    os.close(master)
+    return status, seen
+
+
+def test_a_terminal_is_shown_rate_average_share_time_left_and_path(source, tmp_path):
+    status, seen = on_a_terminal(source, tmp_path / "out", "--rate", "1500KiB")
+    assert status == 0
+    lines = seen.replace("\x1b[K", "").strip().split("\r")
+    drawn = [text for text in lines if "ETA" in text]
+    assert len(drawn) >= 3
+    assert all("avg " in text and "/s" in text and "%" in text and "[" in text for text in drawn)
+    assert "100%" in lines[-1] and "ETA" not in lines[-1]
+    assert seen.endswith("\r\n")
+    assert all(len(text) < 120 for text in lines)
+
+
+def test_a_narrow_terminal_is_not_overflowed(source, tmp_path):
+    _, seen = on_a_terminal(source, tmp_path / "out", "--rate", "1500KiB", columns=30)
+    lines = seen.replace("\x1b[K", "").strip().split("\r")
+    assert max(map(len, lines)) < 30
+
+
+def test_it_is_quiet_without_a_terminal_when_told_and_when_the_bytes_go_there(source, tmp_path):
+    assert pump(source, tmp_path / "out", "--rate", "4MiB").stderr == b""
+    assert on_a_terminal(source, tmp_path / "out", "--rate", "4MiB", "--quiet") == (0, "")
+    master, slave = pty.openpty()
+    with subprocess.Popen([*PUMP, source, "--count", "10"], stdout=slave, stderr=slave) as process:
+        assert process.wait(60) == 0
+    assert os.read(master, 1000) == DATA[:10].replace(b"\n", b"\r\n")
+    os.close(master)
+    os.close(slave)
+
+
+def result(count, seconds):
+    return PumpResult(count, count, 0, 0, "splice", 0, seconds, False)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "text"),
+    [
+        (0, 100, "0 B  0:00  0 B/s  avg 0 B/s    0%  splice  [>       "),
+        (50, 100, "50 B  0:05  10 B/s  avg 10 B/s   50%  ETA 0:05  splice  [====="),
+        (5 << 30, None, "5.00 GiB  0:05  10 B/s  avg 1.00 GiB/s  splice"),
+    ],
+)
+def test_the_line_is_what_it_says(count, total, text):
+    assert line(result(count, 5 if count else 0), 10 if count else 0, total, 120).startswith(text)
+
+
+def test_amounts_and_times_are_short():
+    assert [amount(n) for n in (0, 999, 1000, 1 << 20, 1 << 30, 200 << 40)] == [
+        "0 B", "999 B", "0.98 KiB", "1.00 MiB", "1.00 GiB", "200 TiB"
+    ]  # fmt: skip
+    assert [clock(s) for s in (0, 61, 3600, 1e9)] == ["0:00", "1:01", "1:00:00", "99:59:59"]
+    assert (bar(0, 10), bar(0.5, 10), bar(1, 10)) == ("[>       ]", "[====>   ]", "[========]")

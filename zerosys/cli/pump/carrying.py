@@ -1,0 +1,220 @@
+"""One run of ``zerosys pump``: open the places, carry, tell."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import os
+import signal
+import stat
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from zerosys.cli.places import Place, opened, place
+from zerosys.cli.pump.progress import Progress, amount
+from zerosys.errors import PumpError, WouldCopy
+from zerosys.pumps.fanning import FanOutResult
+from zerosys.pumps.pumping import pump
+from zerosys.pumps.result import PumpResult
+from zerosys.sizes import parse_size
+
+FAILED, SOURCE, SINK = 1, 3, 4
+STDOUT = place("-")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was asked for, checked."""
+
+    source: Place
+    sinks: list[Place]
+    count: int | None
+    offset: int | None
+    rate: int | None
+    append: bool
+    options: dict[str, Any]  # pump()'s
+    quiet: bool
+    json: bool
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether the bytes go to standard output."""
+        return any(sink.kind == "standard" or sink.path == "1" for sink in self.sinks)
+
+
+def job(chosen: argparse.Namespace) -> Job:
+    """The job that the arguments describe. Raises ValueError for what makes no sense."""
+    sinks = [place(text) for text in chosen.sinks]
+    if not sinks or (chosen.tee and STDOUT not in sinks):
+        sinks = [STDOUT, *sinks]
+    if len(set(sinks)) < len(sinks):
+        raise ValueError("an OUT is named twice")
+    if chosen.rate and len(sinks) > 1:
+        raise ValueError("--rate is for one OUT: limit what comes before, as in zerosys pump --rate ... |")
+    for name in ("timeout", "stall_timeout"):
+        if (seconds := getattr(chosen, name)) is not None and not seconds >= 0:
+            raise ValueError(f"--{name.replace('_', '-')} must be seconds, 0 or more, not {seconds}")
+    return Job(
+        place(chosen.source),
+        sinks,
+        _size(chosen.count, "--count"),
+        _size(chosen.offset, "--offset"),
+        _size(chosen.rate, "--rate"),
+        chosen.append,
+        {"strict": chosen.strict, "timeout": chosen.timeout, "stall_timeout": chosen.stall_timeout},
+        chosen.quiet,
+        chosen.json,
+    )
+
+
+def _size(text: str | None, name: str) -> int | None:
+    if text is None:
+        return None
+    if text.strip("0") == "" and name != "--rate":
+        return 0
+    try:
+        return parse_size(text)
+    except ValueError as wrong:
+        raise ValueError(f"{name}: {wrong}") from None
+
+
+def carry(job: Job, prog: str) -> int:
+    """Do *job*; return the exit status."""
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(opened(job.source, writes=False, say=prog))
+        except OSError as failure:
+            return _tell_failure(job, prog, SOURCE, f"IN {job.source.text}: {_short(failure)}")
+        sinks = []
+        for sink in job.sinks:
+            try:
+                sinks.append(stack.enter_context(opened(sink, writes=True, append=job.append, say=prog)))
+            except OSError as failure:
+                return _tell_failure(job, prog, SINK, f"OUT {sink.text}: {_short(failure)}")
+        return _run(job, prog, source, sinks)
+
+
+def _run(job: Job, prog: str, source: int, sinks: list[int]) -> int:
+    if job.offset is not None and not _seekable(source):
+        return _tell_failure(job, prog, SOURCE, f"IN {job.source.text}: no file, so it has no --offset")
+    display = _display(job, source)
+    options = job.options | {"offset_src": job.offset}
+    if display is not None:
+        options["progress"] = lambda result: display.show(_as_one(result))
+    if job.rate is not None:
+        options["rate"] = job.rate
+    target: Any = sinks[0] if len(sinks) == 1 else sinks
+    try:
+        result: Any = pump(source, target, job.count, **options)
+    except PumpError as failure:
+        return _stopped(job, prog, failure, display)
+    except OSError as failure:
+        return _stopped(job, prog, PumpError(failure.errno, failure.strerror, side=None), display)
+    finally:
+        if display is not None:
+            display.leave()
+    if display is not None:
+        display.end(_as_one(result))
+    return _done(job, prog, result)
+
+
+def _seekable(fd: int) -> bool:
+    try:
+        os.lseek(fd, 0, os.SEEK_CUR)
+    except OSError:
+        return False
+    return True
+
+
+def _display(job: Job, source: int) -> Progress | None:
+    """The progress, where a terminal shows it and the bytes themselves do not go there."""
+    if job.quiet or not sys.stderr.isatty() or (job.to_stdout and os.isatty(1)):
+        return None
+    return Progress(sys.stderr, _expected(job, source))
+
+
+def _expected(job: Job, source: int) -> int | None:
+    about = os.fstat(source)
+    if job.count is not None or not stat.S_ISREG(about.st_mode) or not about.st_size:
+        return job.count
+    start = os.lseek(source, 0, os.SEEK_CUR) if job.offset is None else job.offset
+    return max(0, about.st_size - start) or None
+
+
+def _as_one(result: PumpResult | FanOutResult) -> PumpResult:
+    """Of many sinks the source is shown: what it gave."""
+    if isinstance(result, PumpResult):
+        return result
+    return PumpResult(result.bytes, 0, 0, 0, result.path, result.pipe_size, result.seconds, False)
+
+
+def _done(job: Job, prog: str, result: PumpResult | FanOutResult) -> int:
+    failures = [] if isinstance(result, PumpResult) else [sink.error for sink in result.sinks]
+    for sink, error in zip(job.sinks, failures, strict=False):
+        if error is not None:
+            print(f"{prog}: OUT {sink.text}: {_short(error)}", file=sys.stderr)
+    if job.json:
+        _print_json(job, _told(job, result))
+    return SINK if any(failures) else 0
+
+
+def _told(job: Job, result: PumpResult | FanOutResult) -> dict[str, Any]:
+    if isinstance(result, PumpResult):
+        return asdict(result)
+    sinks = [
+        {"to": place.text} | asdict(replace(sink, error=None)) | {"error": sink.error and _short(sink.error)}
+        for place, sink in zip(job.sinks, result.sinks, strict=True)
+    ]
+    return {
+        "bytes": result.bytes,
+        "path": result.path,
+        "pipe_size": result.pipe_size,
+        "seconds": result.seconds,
+        "sinks": sinks,
+    }
+
+
+def _stopped(job: Job, prog: str, failure: PumpError, display: Progress | None) -> int:
+    status = {"source": SOURCE, "sink": SINK}.get(failure.side or "", FAILED)
+    if failure.errno in (errno.ETIMEDOUT, errno.EOPNOTSUPP):
+        status = FAILED  # nobody's failure: it was told to end
+    if display is not None:
+        display.leave()
+    if failure.errno == errno.EPIPE and len(job.sinks) == 1 and job.to_stdout:
+        _end_by_sigpipe()
+    side = {"source": f"IN {job.source.text}: ", "sink": f"OUT {job.sinks[0].text}: "}.get(
+        failure.side or "", ""
+    )
+    text = f"{side}{_short(failure)}; {amount(failure.moved)} had arrived"
+    if failure.stranded:
+        text += f", {amount(failure.stranded)} more were taken from IN and are lost"
+    progress = {"side": failure.side, "moved": failure.moved, "stranded": failure.stranded}
+    return _tell_failure(job, prog, status, text, **progress)
+
+
+def _short(failure: OSError) -> str:
+    """Its cause, without what the library adds for callers."""
+    if isinstance(failure, WouldCopy):
+        return "it would have to be copied, which --strict refuses"
+    return (failure.strerror or str(failure)).partition(";")[0]
+
+
+def _end_by_sigpipe() -> None:
+    """As whoever writes to a pipe that nobody reads ends; Python itself has the signal ignored."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+
+
+def _tell_failure(job: Job, prog: str, status: int, text: str, **progress: object) -> int:
+    print(f"{prog}: {text}", file=sys.stderr)
+    if job.json:
+        _print_json(job, {"error": text, "status": status, **progress})
+    return status
+
+
+def _print_json(job: Job, told: dict[str, Any]) -> None:
+    """On standard output, unless the bytes went there."""
+    print(json.dumps(told, indent=2), file=sys.stderr if job.to_stdout else sys.stdout, flush=True)
