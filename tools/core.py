@@ -45,9 +45,8 @@ def main() -> None:
         program = build(target)
         words = runner(target)
         if words is None or (words and "gnu" in target.zig):
-            print(
-                f"{target.zig}: built; not run, {'no emulator' if words is None else 'no C library for it'} here"
-            )
+            lacks = "emulator" if words is None else "C library for it"
+            print(f"{target.zig}: built; not run, no {lacks} here")
             continue
         done = subprocess.run([*words, program], capture_output=True, text=True, timeout=300)
         wrong |= done.returncode != 0
