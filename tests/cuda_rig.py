@@ -14,7 +14,7 @@ from typing import Any
 
 from cuda_double import Double
 
-from zerosys.cuda import backend, counters, device_pool, fences, lifetime
+from zerosys.cuda import backend, counters, device_pool, fences
 from zerosys.errors import CudaError, Unsupported
 
 
@@ -83,8 +83,7 @@ class Rig:
 
     def install(self, inner: Any) -> None:
         self.watched = Watched(inner)
-        backend._loaded = self.watched
-        lifetime.using()
+        backend.install(self.watched)
 
 
 class DoubleRig(Rig):
@@ -184,8 +183,7 @@ def rig() -> DoubleRig | DriverRig:
 
 def remove() -> None:
     """Leave the library as it was before any device."""
-    backend._loaded = None
-    lifetime._user = None
+    backend._loaded = backend._loaded_in = None
     device_pool._staging.clear()
     fences._spare.clear()
     counters.counters.__init__()

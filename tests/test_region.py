@@ -16,7 +16,7 @@ from counts import nothing_left
 from memory import PAGE
 from seccomp import POLICY_CALLS, Refuse, refused
 
-from zerosys import _memfd, _mmap
+from zerosys import _memfd, _mmap, filling
 from zerosys.errors import PlacementError, PlacementWarning, Unsupported
 from zerosys.handle import Particulars, RegionHandle
 from zerosys.policy import Bind, Preferred
@@ -611,3 +611,43 @@ def test_threads_create_and_close_at_once():
 def test_what_a_region_is_made_of_is_json():
     with SharedRegion.create(PAGE, node=0) as region, region.handle() as handle:
         assert json.loads(handle.particulars.to_json())["policy"] == {"mode": "bind", "nodes": "0"}
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """Filling as it is on a machine of many CPUs."""
+    monkeypatch.setattr(filling, "_WORTH_ALLOCATING", 1 << 20)
+    monkeypatch.setattr(filling, "_ALLOCATE_FROM", 1)
+    monkeypatch.setattr(filling, "_threads", lambda size, cpus: 4)
+
+
+@pytest.mark.parametrize("pages", ["base", "thp"])
+def test_filling_by_many_threads_makes_every_page_of_zeros_and_leaves_no_thread(many_threads, pages):
+    with nothing_left():
+        with SharedRegion.create("66MiB", pages=pages) as region:
+            assert region.resident() == region.mapped_size
+            assert not region.array("u8").any()
+            if pages == "thp":
+                assert region.backing.huge_bytes == region.mapped_size
+
+
+def test_a_refused_allocation_is_left_to_populating(many_threads, monkeypatch):
+    asked = []
+
+    def refuse(*words):
+        asked.append(words)
+        raise OSError(errno.EOPNOTSUPP, "no")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with SharedRegion.create("66MiB", pages="base") as region:
+        assert region.resident() == region.mapped_size
+    assert [words[1:] for words in asked] == [(0, 64 << 20), (64 << 20, 2 << 20)]
+
+
+def test_threads_that_cannot_gather_huge_pages_say_so_as_one_does(many_threads, monkeypatch):
+    def refuse(self, advice, **words):
+        raise OSError(errno.EINVAL, "no")
+
+    monkeypatch.setattr(SharedRegion, "advise", refuse)
+    with nothing_left(), pytest.raises(Unsupported, match="MADV_COLLAPSE"):
+        SharedRegion.create("66MiB", pages="thp")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from zerosys._mmap import MADV_COLLAPSE, MADV_HUGEPAGE, Mapping
@@ -18,9 +20,13 @@ from zerosys.sizes import show_size
 # Memory is compared with what is free before each step of this size, never only once:
 # others take memory too while a large region fills.
 STEP = 64 << 20
-# Below this a thread costs more than it saves; past four, memory bandwidth is the limit.
+# Below this a thread costs more than it saves; past eight nothing was gained on 16 cores (Linux 6.18).
 _WORTH_THREADS = 16 << 20
-_MOST_THREADS = 4
+_MOST_THREADS = 8
+# Threads that fault pages of one file into being wait for one another at the file's locks: four were as
+# fast as sixteen. Where one thread allocates the pages first, zeroing and mapping them is left, which
+# scales: 4 GiB in 0.6 s and not 0.9. With few threads two passes gain nothing.
+_WORTH_ALLOCATING, _ALLOCATE_FROM = 256 << 20, 4
 # A page that another CPU still holds in a list of its own does not collapse (EAGAIN), for a moment.
 _TRIES, _PAUSE = 20, 0.001
 # A policy that interleaves goes by the number of the base page. The seeds of successive huge pages
@@ -114,13 +120,17 @@ def fill(
     if headroom:
         headroom.require(total)
     step = max(STEP, page)
+    fd = _to_allocate(mapping) if not thp and not huge and total >= _WORTH_ALLOCATING else None
     for offset in range(0, total, step):
         length = min(step, total - offset)
         if headroom and offset:
             headroom.require(length)
         try:
-            if thp and not _gather(mapping, offset, length, thp):
+            if thp and not _gather(mapping, offset, length, thp, threads):
                 thp = 0
+            if fd is not None and threads >= _ALLOCATE_FROM:
+                with suppress(OSError):  # populating tells better what ran out, and how far it got
+                    os.posix_fallocate(fd, offset, length)
             mapping.populate(threads=threads, cpus=cpus or None, offset=offset, length=length)
         except Unsupported:
             raise
@@ -130,6 +140,16 @@ def fill(
                 raise _explained(error, source, huge, nodes, done, total) from error
             error.populated = done  # type: ignore[attr-defined]
             raise
+
+
+def _to_allocate(mapping: Mapping) -> int | None:
+    """The descriptor of the file that *mapping* shows from its beginning; None where it has none here.
+
+    It is bound already: allocated before that, every page would lie wherever this thread runs. Never
+    for hugetlb, whose fallocate knows no policy.
+    """
+    fileno = getattr(mapping, "fileno", None)
+    return fileno() if fileno is not None else None
 
 
 def _explained(
@@ -162,7 +182,7 @@ def _explained(
     return said
 
 
-def _gather(mapping: Mapping, offset: int, length: int, thp: int) -> bool:
+def _gather(mapping: Mapping, offset: int, length: int, thp: int, threads: int) -> bool:
     """Make transparent huge pages of *thp* bytes in a part without pages; False: do not try the next.
 
     One base page in each is written, which puts it where the policy says, and MADV_COLLAPSE
@@ -174,6 +194,42 @@ def _gather(mapping: Mapping, offset: int, length: int, thp: int) -> bool:
     for index in range(offset // thp, (offset + length) // thp):
         seed = (1 - thp // BASE_PAGE) * index % _TURN
         mapping.populate(offset=index * thp + seed * BASE_PAGE, length=BASE_PAGE)
+    share = -(-length // thp // threads) * thp
+    parts = [(begin, min(share, offset + length - begin)) for begin in range(offset, offset + length, share)]
+    if len(parts) == 1:
+        return _collapse(mapping, offset, length)
+    outcomes: list[bool | BaseException] = []
+
+    def work(begin: int, size: int) -> None:
+        try:
+            outcomes.append(_collapse(mapping, begin, size))
+        except BaseException as error:
+            outcomes.append(error)
+
+    _all_of([threading.Thread(target=work, args=part) for part in parts])
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return all(outcomes)
+
+
+def _all_of(workers: Collection[threading.Thread]) -> None:
+    """Run *workers* to their end, whatever comes meanwhile: they work on memory that may go afterwards."""
+    interrupt: BaseException | None = None
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        while worker.is_alive():
+            try:
+                worker.join()
+            except BaseException as error:  # Ctrl-C: answered when they are done, in a moment
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
+
+
+def _collapse(mapping: Mapping, offset: int, length: int) -> bool:
+    """Have the kernel gather a part into huge pages; False where it has no free huge block."""
     for _ in range(_TRIES):
         try:
             mapping.advise(MADV_COLLAPSE, offset=offset, length=length)

@@ -44,6 +44,8 @@ ENDS = {
     "write-combined memory": "pool = cuda.HostPool(write_combined=True); block = pool.acquire(5000)",
     "a fence that nobody waited for": "fence = cuda.Fence(gpu.stream())",
     "a capsule": "made = cuda.register(region); capsule = made.__dlpack__()",
+    "an array over a capsule": "import numpy; made = cuda.register(region)\n"
+    "sys.modules['kept'] = numpy.from_dlpack(made)",
     "an exception": "made = cuda.register(region); seen = cuda.DeviceView(region)\n"
     "try:\n    raise KeyError\nexcept KeyError as error:\n    kept = error",
     "sys.exit in a with": "with cuda.register(region):\n    sys.exit(0)",
@@ -135,6 +137,8 @@ if not pid:
             assert error.code == 3 and "spawn" in str(error), error
         else:
             os._exit(1)
+    if cuda.memory_model() or "spawn" not in cuda.memory_model().reason:
+        os._exit(2)
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """)

@@ -241,19 +241,32 @@ class CudaBindings:
         return True
 
 
-# What load() found; a test's double is put here by its fixture, and nowhere else.
+# What load() found, and the process it found it in; a test's double is put here by its fixture, and
+# nowhere else.
 _loaded: Backend | None = None
+_loaded_in: int | None = None
 _loading = threading.Lock()
 
 
 def load() -> Backend:
     """The back end. Raises Unsupported that says what is missing: extra, driver, a newer one, a device."""
-    global _loaded
     found = _loaded
     if found is None:
         with _loading:
-            found = _loaded = _loaded or _bindings()
+            found = _loaded or install(_bindings())
     return found
+
+
+def install(found: Backend) -> Backend:
+    """Have *found* answer from now on, in this process; its driver has been initialised."""
+    global _loaded, _loaded_in
+    _loaded, _loaded_in = found, os.getpid()
+    return found
+
+
+def process() -> int | None:
+    """The process that initialised the driver through load(); None if none has."""
+    return _loaded_in
 
 
 def _bindings() -> CudaBindings:

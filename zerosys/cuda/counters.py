@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,8 +48,13 @@ class Counters:
         with self.lock:
             self.bytes_out += size
 
+    def unlock(self) -> None:
+        """A child has the lock as it was at the fork, held perhaps by a thread that it has not."""
+        self.lock = threading.Lock()
+
 
 counters = Counters()
+os.register_at_fork(after_in_child=counters.unlock)
 
 
 def stats() -> Stats:

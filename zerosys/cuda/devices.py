@@ -58,7 +58,7 @@ def context_for(device: Device | None) -> Context:
     that no device has.
     """
     cuda = backend.load()
-    lifetime.using()
+    lifetime.refuse_fork()
     if device is not None:
         number = number_of(device)
         count = cuda.device_count()

@@ -19,26 +19,23 @@ from zerosys.errors import CudaError
 log = logging.getLogger("zerosys.cuda")
 
 _exiting = False
-_user: int | None = None  # the process that used CUDA through us
 
 
-def using() -> None:
-    """Note that this process uses CUDA. Raises CudaError in the child of one that did."""
-    global _user
-    if _user is None:
-        _user = os.getpid()
-    elif _user != os.getpid():
+def refuse_fork() -> None:
+    """Raise CudaError in the forked child of a process that had loaded the driver."""
+    user = backend.process()
+    if user is not None and user != os.getpid():
         raise CudaError(
             backend.NOT_INITIALIZED,
-            "register",
-            f"this process was forked from {_user}, which had initialised CUDA, and cannot use it: start "
+            "cuInit",
+            f"this process was forked from {user}, which had initialised CUDA, and cannot use it: start "
             "it by spawn or forkserver (multiprocessing.get_context('spawn'))",
         )
 
 
 def usable() -> bool:
     """Whether this process may call the driver at all: it began to, and is not ending."""
-    return _user == os.getpid() and not _exiting and not sys.is_finalizing()
+    return backend.process() == os.getpid() and not _exiting and not sys.is_finalizing()
 
 
 def why_left(context: Context, pid: int) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zerosys.cuda import backend
+from zerosys.cuda import backend, lifetime
 from zerosys.cuda.devices import Device, number_of
 from zerosys.errors import CudaError, Unsupported
 
@@ -39,12 +39,14 @@ class MemoryModel:
 def memory_model(device: Device = 0) -> MemoryModel:
     """Say what *device* shares with the processor. Makes no context, and raises for no machine.
 
-    A missing extra, no driver, one that is too old, or no device are NO_DEVICE with the reason. Raises
+    A missing extra, no driver, one that is too old, or no device are NO_DEVICE with the reason. Asking
+    initialises the driver: children that are to use CUDA are started by spawn from then on. Raises
     ValueError for a number that no device has.
     """
     number = number_of(device)
     try:
         cuda = backend.load()
+        lifetime.refuse_fork()
         count = cuda.device_count()
         if not 0 <= number < count:
             raise ValueError(f"device must be 0 to {count - 1}, not {number}")

@@ -11,7 +11,8 @@ from zerosys.cuda.backend import Context
 from zerosys.errors import CudaError, NotReady
 
 _SPIN = 200e-6  # seconds for which asking again at once is cheaper than sleeping
-_NAPS = (20e-6, 1e-3)
+_SHORTEST, _LONGEST = 20e-6, 1e-3
+_SHARE = 50  # a nap is this part of what was waited so far: that much later is noticed, at most
 
 
 def handle_of(stream: Any) -> int:
@@ -56,11 +57,9 @@ def synchronize(stream: int, timeout: float | None = None, context: Context | No
 def wait_for(done: Callable[[], bool], timeout: float | None, what: str) -> None:
     """Ask *done* until it says so: at once for a moment, then with naps that grow to a millisecond."""
     begin = time.monotonic()
-    nap, longest = _NAPS
     while not done():
         waited = time.monotonic() - begin
         if timeout is not None and waited >= timeout:
             raise NotReady(f"{what} is not done after {timeout} s")
         if waited > _SPIN:
-            time.sleep(nap)
-            nap = min(nap * 1.5, longest)
+            time.sleep(min(max(waited / _SHARE, _SHORTEST), _LONGEST))
