@@ -10,6 +10,8 @@ import sys
 import debian
 import pytest
 from commands import installed
+from differential import PROBE, seen
+from launchers import rank_lines
 from seccomp import POLICY_CALLS, Refuse, refused
 
 from zerosys.cli.numactl.options import NUMACTL, Usage, Words
@@ -222,9 +224,9 @@ def test_the_command_inherits_what_numactl_would_have_left_it(ours, options):
     finally:
         os.close(reading)
         os.close(writing)
-    for what, seen in theirs.items():
-        assert mine[what] == seen, what
-        assert run_too[what] == seen, what
+    for what, expected in theirs.items():
+        assert mine[what] == expected, what
+        assert run_too[what] == expected, what
     assert b"BYTES=\xff\xfe\0" in theirs["environment"] and b"LC_CTYPE" not in theirs["environment"]
 
 
@@ -248,6 +250,22 @@ def test_a_launcher_that_probes_first_decides_the_same_under_a_filter(ours, erro
         refused(rules, [debian.tool("numactl"), "-i", "all", "true"]),
     ):
         assert done.returncode == 1
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_lines_that_a_launcher_builds_for_each_rank_place_the_same(ours, ranks):
+    theirs = debian.tool("numactl")
+    lines = list(rank_lines(run(ours, "--hardware").stdout, ranks))
+    assert lines == list(rank_lines(run(theirs, "--hardware").stdout, ranks)) and lines
+    for line in lines:
+        assert seen(ours, [*line, "sh", "-c", PROBE]) == seen(theirs, [*line, "sh", "-c", PROBE])
+
+
+def test_a_launcher_that_falls_back_where_the_kernel_does_not_permit_understands_ours(ours):
+    """It looks for these words in what numactl says, and then leaves the memory out."""
+    done = refused([Refuse("set_mempolicy", 1)], [ours, "-m", "0", "-C", "0", "true"])
+    assert done.returncode == 1 and "operation not permitted" in done.stderr.lower()
+    assert refused([Refuse("set_mempolicy", 1)], [ours, "-C", "0", "true"]).returncode == 0
 
 
 def test_a_refusal_names_the_call_and_the_remedy(ours):

@@ -82,9 +82,7 @@ def test_bash_offers(line, offered):
 
 def test_bash_offers_commands_and_then_files(tmp_path):
     (tmp_path / "data.bin").touch()
-    assert "true" in bash("zerosys", "run", "-m", "0", "tru") and "true" in bash(
-        "zerosys", "run", "--", "tru"
-    )
+    assert "true" in bash("zerosys", "run", "-m", "0", "tr") and "true" in bash("zerosys", "run", "--", "tr")
     assert bash("zerosys", "run", "-m", "0", "cat", f"{tmp_path}/da") == {f"{tmp_path}/data.bin"}
     assert bash("zerosys-numactl", "--file", f"{tmp_path}/da") == {f"{tmp_path}/data.bin"}
 

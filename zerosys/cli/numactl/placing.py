@@ -31,17 +31,16 @@ class Sets:
     def memory(self, text: str) -> frozenset[int]:
         """The nodes that *text* names for memory: these need memory, and to be allowed."""
         machine = self.machine
-        usable = machine.nodes_with_memory if self.whole else machine.allowed_nodes
-        everything = frozenset(id for id in usable if machine.nodes[id].kind != "device")
-        known = frozenset(machine.nodes) if self.whole or self.allowed_only else usable
+        everything = frozenset(machine.nodes) if self.whole else machine.allowed_nodes
+        everything = frozenset(id for id in everything if machine.nodes[id].kind != "device")
+        known = frozenset(machine.nodes) if self.whole or self.allowed_only else machine.allowed_nodes
         chosen = self._nodes(text, known, everything)
-        return self.usable_memory(chosen)
+        return self.usable_memory(chosen, quiet=text == "all")
 
-    def usable_memory(self, chosen: frozenset[int]) -> frozenset[int]:
+    def usable_memory(self, chosen: frozenset[int], quiet: bool = False) -> frozenset[int]:
         """Those of *chosen* on which this process may have memory."""
-        machine = self.machine
-        usable = machine.nodes_with_memory if self.whole else machine.allowed_nodes
-        return self._kept(chosen, usable, _why_no_memory, quiet=self.allowed_only)
+        usable = self.machine.nodes_with_memory if self.whole else self.machine.allowed_nodes
+        return self._kept(chosen, usable, _why_no_memory, quiet or self.allowed_only)
 
     def cpus_of(self, text: str) -> frozenset[int]:
         """The CPUs of the nodes that *text* names: these need CPUs, and no memory."""
