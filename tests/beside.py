@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,29 @@ def alongside(tool: str, theirs: str, lines: Sequence[list[str]]) -> list[tuple[
         capture_output=True, text=True, timeout=800,
     )  # fmt: skip
     return _outcomes(done)
+
+
+def as_tool(tool: str, *argv: str) -> list[str]:
+    """Ours as a command that is called by the tool's name, for whoever can run the interpreter."""
+    line = [tool, *argv]
+    return [
+        sys.executable,
+        "-c",
+        f"import sys; sys.argv = {line!r}; import zerosys.cli; sys.exit(zerosys.cli.main())",
+    ]
+
+
+def tells_the_same(theirs: list[str], ours: list[str]) -> None:
+    """Assert that both commands print the same of this machine, but for numbers that move meanwhile.
+
+    Theirs runs before and after ours: what is the same in both must be the same in ours.
+    """
+    done = [subprocess.run(run, capture_output=True, text=True, timeout=60) for run in (theirs, ours, theirs)]
+    assert [one.returncode for one in done] == [done[0].returncode] * 3, done
+    before, middle, after = [re.findall(r"\S+|\n", one.stdout) for one in done]
+    assert len(before) == len(middle) == len(after), done
+    for old, now, new in zip(before, middle, after, strict=True):
+        assert now in (old, new) or (old != new and re.fullmatch(r"[\d.]+", now)), (old, now, new)
 
 
 def _outcomes(done: subprocess.CompletedProcess) -> list[tuple[Outcome, Outcome]]:

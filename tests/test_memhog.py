@@ -3,10 +3,9 @@
 import errno
 import random
 import subprocess
-import sys
 
 import pytest
-from beside import alongside
+from beside import alongside, as_tool
 from debian import tool
 from hogs import memhog_line
 from seccomp import Refuse, refused
@@ -31,15 +30,10 @@ def test_generated_lines_print_the_same_and_end_alike(batch, tmp_path):
         assert "Traceback" not in ours.stderr
 
 
-def memhog(*argv):
-    return [sys.executable, "-c", f"import sys; sys.argv = ['memhog', *{argv!r}]; import zerosys.cli; "
-            "sys.exit(zerosys.cli.main())"]  # fmt: skip
-
-
 def test_the_file_is_filled_and_no_longer_than_it_was(tmp_path):
     file = tmp_path / "backing"
     file.write_bytes(bytes(3 << 20))
-    done = subprocess.run(memhog(f"-f{file}", "2m"), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(as_tool("memhog", f"-f{file}", "2m"), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, ".\n", "")
     assert file.read_bytes() == b"\xff" * (2 << 20) + bytes(1 << 20)
 
@@ -49,19 +43,21 @@ def test_a_file_that_is_too_short_is_an_error_and_no_signal(tmp_path):
     file.write_bytes(bytes(4096))
     theirs = subprocess.run([tool("memhog"), f"-f{file}", "1m"], capture_output=True, timeout=60)
     assert theirs.returncode < 0
-    done = subprocess.run(memhog(f"-f{file}", "1m"), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(as_tool("memhog", f"-f{file}", "1m"), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"memhog: mmap: {file} has 4096 bytes, not 1048576: make it longer first\n"
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS])
 def test_a_refused_policy_is_told_and_the_memory_filled(number):
-    done = refused([Refuse("mbind", number)], memhog("1m", "membind", "0"))
+    done = refused([Refuse("mbind", number)], as_tool("memhog", "1m", "membind", "0"))
     assert (done.returncode, done.stdout) == (0, ".\n")
     assert done.stderr.startswith("memhog: mbind: ") and "a seccomp filter guards this process" in done.stderr
 
 
 def test_a_node_that_does_not_exist_is_named():
-    done = subprocess.run(memhog("1m", "membind", "900"), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        as_tool("memhog", "1m", "membind", "900"), capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout) == (1, "<900> is invalid\n")
     assert "node 900 does not exist" in done.stderr

@@ -3,10 +3,9 @@
 import errno
 import random
 import subprocess
-import sys
 
 import pytest
-from beside import alongside
+from beside import alongside, as_tool
 from debian import tool
 from hogs import migratepages_line
 from seccomp import Refuse, refused
@@ -37,11 +36,6 @@ def test_generated_lines_print_the_same_and_end_alike():
         assert "Traceback" not in ours.stderr
 
 
-def migratepages(*argv):
-    return [sys.executable, "-c", f"import sys; sys.argv = ['migratepages', *{argv!r}]; import zerosys.cli; "
-            "sys.exit(zerosys.cli.main())"]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("argv", "stdout", "sentence"),
     [
@@ -52,7 +46,7 @@ def migratepages(*argv):
     ],
 )
 def test_a_refusal_says_why(argv, stdout, sentence):
-    done = subprocess.run(migratepages(*argv), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(as_tool("migratepages", *argv), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, stdout)
     assert done.stderr.startswith("migratepages: ") and sentence in done.stderr
 
@@ -61,7 +55,10 @@ def test_another_users_process_is_refused():
     with subprocess.Popen(["setpriv", "--reuid=65534", "--clear-groups", "sleep", "60"]) as stranger:
         bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
         done = subprocess.run(
-            [*bare, *migratepages(str(stranger.pid), "0", "0")], capture_output=True, text=True, timeout=60
+            [*bare, *as_tool("migratepages", str(stranger.pid), "0", "0")],
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         stranger.kill()
     assert done.returncode == 1 and "belongs to another user" in done.stderr
@@ -69,5 +66,5 @@ def test_another_users_process_is_refused():
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS])
 def test_a_filter_that_refuses_is_named(number):
-    done = refused([Refuse("migrate_pages", number)], migratepages("0", "0", "0"))
+    done = refused([Refuse("migrate_pages", number)], as_tool("migratepages", "0", "0", "0"))
     assert done.returncode == 1 and "seccomp" in done.stderr

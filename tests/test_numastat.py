@@ -5,11 +5,10 @@ import pty
 import random
 import re
 import subprocess
-import sys
 import termios
 
 import pytest
-from beside import Case, beside
+from beside import Case, as_tool, beside, tells_the_same
 from commands import installed
 from debian import tool
 
@@ -180,36 +179,16 @@ def test_long_command_lines_are_searched_to_their_end():
     assert "for PID 7 (java)" in ours.stdout and "Found" not in ours.stdout
 
 
-def live(argv):
-    """What Debian's says before and after ours, on this very machine, as words."""
-    runs = [[tool("numastat"), *argv], as_numastat(*argv), [tool("numastat"), *argv]]
-    done = [subprocess.run(run, capture_output=True, text=True, timeout=60) for run in runs]
-    assert {one.returncode for one in done} == {0}
-    return [re.findall(r"\S+|\n", one.stdout) for one in done]
-
-
 @pytest.mark.parametrize("argv", [[], ["-n"], ["-m"], ["-mnz"], ["-mn", "1"], ["-v", "-p", "1"], ["-z", "2"]])
 def test_on_this_machine_it_tells_the_same_but_for_what_moved_meanwhile(argv):
-    before, ours, after = live(argv)
-    assert len(before) == len(ours) == len(after)
-    moved = [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-    same = [n for n in range(len(ours)) if ours[n] == before[n] or ours[n] == after[n]]
-    # Counters that moved between our reading and the second of theirs cannot be told apart from ours.
-    for n in set(range(len(ours))) - set(same):
-        assert re.fullmatch(r"[\d.]+", ours[n]) and n in moved, (before[n], ours[n], after[n])
-
-
-def as_numastat(*argv):
-    """Our numastat as a command, wherever the interpreter lies."""
-    code = f"import sys; sys.argv = ['numastat', *{argv!r}]; import zerosys.cli; sys.exit(zerosys.cli.main())"
-    return [sys.executable, "-c", code]
+    tells_the_same([tool("numastat"), *argv], as_tool("numastat", *argv))
 
 
 def test_another_users_process_and_a_dead_one_are_told_of_and_are_no_failure():
     with subprocess.Popen(["setpriv", "--reuid=65534", "--clear-groups", "sleep", "60"]) as stranger:
         without_rights = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
         for whom, cause in ((stranger.pid, "Permission denied"), (4194305, "No such file or directory")):
-            for program in ([tool("numastat"), "-p", str(whom)], as_numastat("-p", str(whom))):
+            for program in ([tool("numastat"), "-p", str(whom)], as_tool("numastat", "-p", str(whom))):
                 done = subprocess.run([*without_rights, *program], capture_output=True, text=True, timeout=60)
                 assert done.returncode == 0
                 assert done.stderr == f"Can't read /proc/{whom}/numa_maps: {cause}\n"
@@ -220,7 +199,7 @@ def test_another_users_process_and_a_dead_one_are_told_of_and_are_no_failure():
 def test_on_a_terminal_it_folds_to_the_terminals_width():
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (25, 40))
-    assert subprocess.run(as_numastat("-n"), stdout=theirs, timeout=60).returncode == 0
+    assert subprocess.run(as_tool("numastat", "-n"), stdout=theirs, timeout=60).returncode == 0
     text = os.read(ours, 1 << 16).decode()
     os.close(theirs)
     os.close(ours)
@@ -228,7 +207,7 @@ def test_on_a_terminal_it_folds_to_the_terminals_width():
 
 
 def test_nobody_who_reads_is_no_complaint():
-    with subprocess.Popen(as_numastat("-m"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+    with subprocess.Popen(as_tool("numastat", "-m"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
         done.stdout.close()
         assert done.stderr.read() == b""
     assert done.returncode == 141

@@ -49,7 +49,8 @@ def show(chosen: argparse.Namespace, prog: str) -> int:
         except OSError as refusal:
             print(f"{prog}: {said(refusal)}", file=sys.stderr)
     if chosen.json:
-        print(json.dumps({"processes": [as_dict(one) for one in found]}, indent=2))
+        json.dump({"processes": [as_dict(one) for one in found]}, sys.stdout, indent=2)
+        print()
     elif found:
         print("\n\n".join(text(one, chosen.largest) for one in found))
     return 0 if len(found) == len(chosen.pids) else 1

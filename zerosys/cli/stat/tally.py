@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from zerosys.numa_maps import MappedRange
 
 #: Many mappings have the same line but for its address: so many different ones are counted, then read.
-_LINES = 4096
+_LINES = 1024
 #: So many different files are told apart; what is mapped of further ones is counted together.
-_NAMES = 10_000
-#: The name that stands for these.
+_NAMES = 1_000
+#: The name that stands for these, and as numa_maps would write it.
 FURTHER = "further files"
+_FURTHER = FURTHER.replace(" ", "\\040")
 
 
 class Group:
@@ -52,8 +53,9 @@ class Tally:
         self.page_sizes: dict[int, Group] = {}
         self.what: dict[tuple[str, str], Group] = {}
         seen: dict[str, int] = {}
+        names: set[str] = set()
         for line in process_lines(pid, "numa_maps"):
-            text = line.partition(" ")[2]
+            text = _nameless(line.rstrip("\n").partition(" ")[2], names)
             seen[text] = seen.get(text, 0) + 1
             if len(seen) > _LINES:
                 self._count(seen)
@@ -66,11 +68,22 @@ class Tally:
             _group(self.policies, mapped.policy).add(mapped, times)
             if mapped.nodes:
                 _group(self.page_sizes, mapped.page_size).add(mapped, times)
-            key = mapped.use, mapped.file or ""
-            if len(self.what) >= _NAMES and key not in self.what:
-                key = "file", FURTHER
-            _group(self.what, key).add(mapped, times)
+            _group(self.what, (mapped.use, mapped.file or "")).add(mapped, times)
         seen.clear()
+
+
+def _nameless(text: str, names: set[str]) -> str:
+    """*text* with its file's name, where *names* is full without it, as that of all further files."""
+    before, mark, after = text.partition(" file=")
+    if not mark:
+        return text
+    name, gap, numbers = after.partition(" ")
+    if name in names:
+        return text
+    if len(names) < _NAMES:
+        names.add(name)
+        return text
+    return f"{before} file={_FURTHER}{gap}{numbers}"
 
 
 def _group(groups: dict[Any, Group], key: Hashable) -> Group:
