@@ -56,15 +56,13 @@ TAKES = {
     "_populate": {"_range"},
     "_relay": {"_transfer"},
     "_rights": {"_descriptor"},
-    "_ring_reader": {"_ring"},
-    "_ring_writer": {"_ring"},
-    "_steps": {"_nonblock", "_splice", "_transfer"},
-    "_sysv": {"_populate", "_range"},
     "_ring_end": {"_ring"},
     "_ring_items": {"_ring", "_ring_end", "_ring_reader", "_ring_writer"},
     "_ring_messages": {"_ring", "_ring_end", "_ring_reader", "_ring_writer"},
     "_ring_reader": {"_ring", "_ring_end"},
     "_ring_writer": {"_ring", "_ring_end"},
+    "_steps": {"_nonblock", "_splice", "_transfer"},
+    "_sysv": {"_populate", "_range"},
     "_transfer": {"_nonblock"},
 }
 

@@ -1,4 +1,4 @@
-"""Rings against a list: random claims, commits, aborts, joins and leaves, from counts that are about to wrap."""
+"""Rings against a list: random claims, commits, aborts, joins and leaves, from counts about to wrap."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,9 @@ class Items(RuleBasedStateMachine):
     )  # fmt: skip
     def create(self, size, start, capacity):
         self.size = size
-        self.ring = begun_at(start, lambda: StreamRing.create(capacity, f"V{size}", readers=2, on_full="raise"))
+        self.ring = begun_at(
+            start, lambda: StreamRing.create(capacity, f"V{size}", readers=2, on_full="raise")
+        )
         self.limit = capacity // size
         assert self.ring.limit == self.limit
         self.writer = self.ring.writer()
@@ -100,7 +102,9 @@ class Items(RuleBasedStateMachine):
         self.released = max(self.released, at)
 
     @precondition(lambda self: self.readers)
-    @rule(data=st.data(), share=st.floats(0, 1), way=st.sampled_from(["peek", "part", "into", "skip", "some"]))
+    @rule(
+        data=st.data(), share=st.floats(0, 1), way=st.sampled_from(["peek", "part", "into", "skip", "some"])
+    )
     def read(self, data, share, way):
         slot = data.draw(st.sampled_from(sorted(self.readers)))
         reader, at = self.readers[slot]

@@ -15,7 +15,13 @@ import pytest
 from counts import nothing_left
 
 from zerosys import (
-    MessageRing, NotReady, PeerDead, RingCorrupt, SharedRegion, StreamRing, handle,
+    MessageRing,
+    NotReady,
+    PeerDead,
+    RingCorrupt,
+    SharedRegion,
+    StreamRing,
+    handle,
 )  # fmt: skip
 from zerosys.ring.base import Ring
 
@@ -82,7 +88,7 @@ def test_what_arrives_is_checked_and_closed():
                 MessageRing.attach(wrong)
             with pytest.raises(RingCorrupt, match="ring of messages"):
                 StreamRing.attach(made)
-            with pytest.raises(TypeError, match="a name or what ring.handle"):
+            with pytest.raises(TypeError, match=r"a name or what ring\.handle"):
                 MessageRing.attach(other)
             swapped = handle.RingHandle(*(os.dup(fd) for fd in reversed(made.filenos())), made.particulars)
             with swapped, pytest.raises((RingCorrupt, NotReady)):
@@ -197,7 +203,7 @@ def test_a_forked_child_has_the_ring_but_not_its_parents_ends():
         assert "belongs to the process that was forked" in in_child(lambda: refusal(lambda: r.try_read()))
         assert in_child(lambda: (w.closed, r.closed, w.close(), r.close())) == "(True, True, None, None)"
         w.write(b"parent's")
-        assert in_child(lambda: ring.reader().read()) == "b\"parent's\""
+        assert in_child(lambda: ring.reader().read()) == 'b"parent\'s"'
         assert r.read() == b"parent's"
 
 

@@ -83,7 +83,7 @@ cdef extern from "ring.h" nogil:
     const char *c_check "zs_ring_check"(zs_ring_control *control, uint64_t control_bytes,
                                         uint64_t data_bytes, zs_ring_header *header, zs_ring *ring)
     zs_ring_alive c_lives "zs_ring_lives"(int fd, uint32_t place, const zs_ring_peer *peer)
-    bint after "zs_ring_after"(uint64_t a, uint64_t b)
+    bint comes_after "zs_ring_after"(uint64_t a, uint64_t b)
     void c_pause "zs_ring_pause"()
     int64_t c_clock "zs_ring_clock"()
     unsigned char *ring_at "zs_ring_at"(const zs_ring *ring, uint64_t count)

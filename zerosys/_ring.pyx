@@ -125,7 +125,8 @@ cdef class RingMemory:
             magic = self.header.magic
             self.drop_control()
             if magic == 0:
-                raise BlockingIOError(EAGAIN, "the ring is not ready: its creator has not finished it, or died")
+                raise BlockingIOError(EAGAIN, "the ring is not ready: its creator has not finished it, or "
+                                      "died")
             raise RingCorrupt(f"this is no ring of zerosys, or of another version: {wrong.decode()}")
         try:
             self.describe()

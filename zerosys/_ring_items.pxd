@@ -9,7 +9,7 @@ cdef class StreamWriter(Writer):
     cdef Py_ssize_t put(self, const unsigned char *data, Py_ssize_t nbytes,
                         object timeout, bint patient) except -2
     cdef Py_ssize_t put_parts(self, const unsigned char *data, uint64_t n,
-                        object timeout, bint patient) except -2
+                              object timeout, bint patient) except -2
     cdef Py_ssize_t put_list(self, object parts, object timeout) except -1
 
 

@@ -88,7 +88,8 @@ cdef class StreamWriter(Writer):
         if self.state != USABLE:
             self.refuse()
         if PyBytes_CheckExact(data):
-            done = self.put(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), timeout, patient)
+            done = self.put(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), timeout,
+                            patient)
             return None if done < 0 else done
         get_items(data, &view, self.memory)
         try:

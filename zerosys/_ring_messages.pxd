@@ -11,7 +11,8 @@ cdef class MessageWriter(Writer):
                  object timeout, bint patient) except -1
     cdef Py_ssize_t put_list(self, object messages, object timeout) except -1
     cdef Py_ssize_t put_rows(self, object array, object timeout) except -1
-    cdef int lay(self, uint64_t *ahead, const unsigned char *data, Py_ssize_t length, object timeout) except -1
+    cdef int lay(self, uint64_t *ahead, const unsigned char *data, Py_ssize_t length,
+                 object timeout) except -1
 
 
 cdef class MessageReader(Reader):

@@ -7,8 +7,8 @@ from libc.string cimport memcpy
 
 from zerosys._args cimport as_count
 from zerosys._ring cimport (
-    OVERWRITE, after, c_ended, c_give_back, c_lapped, c_lose, c_message_commit, c_message_lay,
-    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, corrupt, load_u64)
+    OVERWRITE, c_ended, c_give_back, c_lapped, c_lose, c_message_commit, c_message_lay,
+    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, comes_after, corrupt, load_u64)
 from zerosys._ring_end cimport USABLE, lend
 from zerosys._ring_reader cimport Peek, copy, get_room
 from zerosys._ring_writer cimport Claim
@@ -112,8 +112,8 @@ cdef class MessageWriter(Writer):
     def write_many(self, messages, timeout=None):
         """Send each of a list of buffers, or each row of one contiguous array, as a message.
 
-        Returns how many went.         They are published together as far as they fit. Waits and raises as write() for each;
-        an exception has ``moved``, the messages that went.
+        Returns how many went. They are published together as far as they fit. Waits and raises as
+        write() for each; an exception has ``moved``, the messages that went.
         """
         if self.state != USABLE:
             self.refuse()
@@ -166,7 +166,8 @@ cdef class MessageWriter(Writer):
             PyBuffer_Release(&view)
         return done
 
-    cdef int lay(self, uint64_t *ahead, const unsigned char *data, Py_ssize_t length, object timeout) except -1:
+    cdef int lay(self, uint64_t *ahead, const unsigned char *data, Py_ssize_t length,
+                 object timeout) except -1:
         """Put one message after those not yet published; where it does not fit, publish these first."""
         cdef uint64_t span
         self.fits(length)
@@ -334,7 +335,7 @@ cdef class MessageReader(Reader):
             PyBuffer_Release(&view)
 
     def peek(self, timeout=None):
-        """A window of the next message's bytes; falsy at the end of the stream, where an empty message is true.
+        """A window of the next message's bytes; falsy at the end of the stream (no empty message is).
 
         Waits up to *timeout* seconds (None: for ever). Leaving the window's ``with`` releases
         it. Raises TimeoutError, PeerDead, and BufferError under another window.
@@ -397,7 +398,7 @@ cdef class MessageReader(Reader):
         if c_message_next(&self.r, &m) < 0:
             return 1
         last = load_u64(&self.r.ring.control.sequence) - m.sequence
-        return last if after(last, 1) else 1
+        return last if comes_after(last, 1) else 1
 
     def next_now(self):
         """The next message, or None where none waits now; StopIteration at the end."""

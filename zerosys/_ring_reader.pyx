@@ -1,4 +1,4 @@
-"""What the readers of items and of messages have in common: waiting, giving back, the windows to look into."""
+"""What the readers of items and of messages have in common: waiting, giving back, windows to look into."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -168,7 +168,7 @@ cdef class Reader(End):
     # -- for event loops -------------------------------------------------------------------------
 
     def fileno(self):
-        """A descriptor, still the reader's, that is readable when it is worth to look: try_peek(), try_read().
+        """A descriptor, still the reader's, that is readable when a try_peek() or try_read() is worth it.
 
         Something is published, or the stream ended, or its writer died. It is an eventfd of
         this process that one thread feeds, started by the first call; it may be readable

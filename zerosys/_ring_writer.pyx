@@ -94,9 +94,9 @@ cdef class Writer(End):
             if not tell:
                 return 0
             pid = load_u32(&self.w.ring.slots[slot].peer.pid)
-            dead = PeerDead(EOWNERDEAD, f"the reader of slot {slot}, process {pid}, died, and the ring is full "
-                            "of what it did not read: start another reader, which goes on there, or call "
-                            "evict_dead()")
+            dead = PeerDead(EOWNERDEAD, f"the reader of slot {slot}, process {pid}, died, and the ring is "
+                            "full of what it did not read: start another reader, which goes on there, or "
+                            "call evict_dead()")
             dead.pid = pid
             raise dead
         return max(rc, 0)

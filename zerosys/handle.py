@@ -219,7 +219,7 @@ def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
                 f"a handle comes with {told.files} descriptor{'s'[: told.files - 1]}, not {len(fds)}; what came "
                 "was closed"
             )
-        return RingHandle(*fds, told) if told.files == 2 else RegionHandle(fds[0], told)
+        return RingHandle(fds[0], fds[1], told) if told.files == 2 else RegionHandle(fds[0], told)
     except BaseException:
         for fd in fds:  # at once: the error's traceback would keep them
             fd.close()

@@ -71,8 +71,6 @@ class Ring(_ring.RingMemory):
             return self
 
     _number: ClassVar[int]
-
-    _number: ClassVar[int]
     _kinds: ClassVar[dict[str, type[Ring]]] = {}
 
     def __init_subclass__(cls, **words: object) -> None:
@@ -90,32 +88,33 @@ class Ring(_ring.RingMemory):
         kind = cls if cls is not Ring else Ring._kinds[memory.kind]
         if memory.kind != kind._kind:
             raise _ring.RingCorrupt(f"this is a ring of {memory.kind}, not a {cls.__name__}")
-        self: Self = _ring.RingMemory.__new__(kind)
+        self: Any = _ring.RingMemory.__new__(kind)
         _ring.RingMemory.__init__(self, control, os.fstat(data.fd.fileno()).st_size)
         if self.data_id != data.file_id() or self.kind != memory.kind:
             self.drop_control()
             raise _ring.RingCorrupt("the control block is another ring's: its data is another file")
         data.size = self.data_size
         self._control, self._control_fd, self._data = control, fd, data
-        return self
+        made: Self = self
+        return made
 
     @classmethod
-    def attach(
-        cls, source: str | RegionHandle, *, timeout: float = 0.0, unsealed: bool = False
-    ) -> Self:
+    def attach(cls, source: str | RegionHandle, *, timeout: float = 0.0, unsealed: bool = False) -> Self:
         """Join the ring of a name, or that of a handle, which stays the caller's.
 
         *timeout* seconds are waited for a name that is not there. Every number in the
         memory is checked before it is used. What a handle brings and whose size a peer could
-        change is refused unless *unsealed*: touching what was truncated is SIGBUS. Raises FileNotFoundError or NotReady for a name,
-        RingCorrupt for what is no ring of this kind (Ring.attach() takes either), and leaves it as it is.
+        change is refused unless *unsealed*: touching what was truncated is SIGBUS. Raises
+        FileNotFoundError or NotReady for a name, RingCorrupt for what is no ring of this kind
+        (Ring.attach() takes either), and leaves it as it is.
         """
         if isinstance(source, str):
             control, data, path = files.join(source, timeout)
             return cls._join(control, data, path, trusted=True)
         if not isinstance(source, RingHandle):
             raise TypeError(f"attach() takes a name or what ring.handle() made, not {source!r}")
-        return cls._join(*(duplicate(fd) for fd in source.filenos()), None, trusted=unsealed)
+        control, data = (duplicate(fd) for fd in source.filenos())
+        return cls._join(control, data, None, trusted=unsealed)
 
     @classmethod
     def _join(cls, control_fd: Descriptor, data_fd: Descriptor, path: str | None, *, trusted: bool) -> Self:
@@ -191,7 +190,8 @@ class Ring(_ring.RingMemory):
     def handle(self) -> RingHandle:
         """What another process needs to attach: new descriptors, which the handle owns."""
         self._open()
-        told = Particulars(self._control.size, self._control.page_size, "base", self.backing.source, None, files=2)
+        size, page = self._control.size, self._control.page_size
+        told = Particulars(size, page, "base", self.backing.source, None, files=2)
         return RingHandle(duplicate(self._control_fd), duplicate(self._data.fd), told)
 
     def __reduce__(self) -> NoReturn:

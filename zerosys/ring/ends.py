@@ -1,4 +1,4 @@
-"""Writers and readers as ring.writer() and ring.reader() make them: with devices, descriptors and event loops."""
+"""Writers and readers as ring.writer() and ring.reader() make them: with devices, files and event loops."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class StreamReader(_Reader, _ring_items.StreamReader):
     _sent = 0  # bytes of the first unreleased item that a send() has handed over already
 
     def send(self, fd: int | HasFileno, n: int | None = None, timeout: float | None = None) -> int:
-        """Have the kernel read *n* items (None: all until the end of the stream) straight from the ring into *fd*.
+        """Have the kernel read *n* items (None: all there will be) straight from the ring into *fd*.
 
         Returns how many, fewer only at the end of the stream; each is released once *fd* has it.
         Waits up to *timeout* seconds, for items and for *fd* together; TimeoutError and OSError
@@ -167,7 +167,7 @@ class MessageReader(_Reader, _ring_messages.MessageReader):
     __doc__ = _ring_messages.MessageReader.__doc__
 
     def send(self, fd: int | HasFileno, timeout: float | None = None) -> int | None:
-        """Have the kernel read the next message straight from the ring into *fd*; a message is a datagram there.
+        """Have the kernel read the next message straight from the ring into *fd*, as one datagram.
 
         Returns its bytes, None at the end of the stream. It is released once all of it went.
         Waits up to *timeout* seconds: TimeoutError, whose ``moved`` are bytes of the message that

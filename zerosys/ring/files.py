@@ -168,22 +168,3 @@ def clear_orphan(name: str) -> None:
         return
     if not os.path.lexists(f"{names.SHM}/{name}"):
         names.collect(path)
-
-
-def take(fd: Any) -> Descriptor:
-    """A duplicate of a descriptor that somebody else has."""
-    return duplicate(fd)
-
-
-__all__ = [
-    "DATA",
-    "Data",
-    "DataWish",
-    "clear_orphan",
-    "create_control",
-    "join",
-    "map_control",
-    "own",
-    "publish",
-    "take",
-]

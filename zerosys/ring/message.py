@@ -46,7 +46,7 @@ class MessageRing(Ring):
         keep: bool = False,
         mode: int = 0o600,
     ) -> Self:
-        """Make a ring of *capacity* bytes (an int, or "64MiB") for messages of up to that size, or leave nothing behind.
+        """Make a ring of *capacity* bytes (an int, or "64MiB") for messages of up to that size.
 
         Each message takes 16 bytes more, and is padded to a multiple of 16. The words are
         those of StreamRing.create().
@@ -57,7 +57,8 @@ class MessageRing(Ring):
         limit = min(size, -(-most // _RECORD) * _RECORD + _RECORD)
         return cls._make(
             None if name is None else names.checked(name), wish, size, stream._readers(readers),
-            on_full=on_full, on_dead=on_dead, capacity=min(asked, most), limit=limit, item_size=1, start=stream._start // _RECORD * _RECORD,
+            on_full=on_full, on_dead=on_dead, capacity=min(asked, most), limit=limit, item_size=1,
+            start=stream._start // _RECORD * _RECORD,
         )  # fmt: skip
 
     def writer(self, *, spin: float | None = None) -> MessageWriter:

@@ -49,7 +49,7 @@ class StreamRing(Ring):
         keep: bool = False,
         mode: int = 0o600,
     ) -> Self:
-        """Make a ring of *capacity* bytes (an int, or "64MiB") for items of *dtype*, or leave nothing behind.
+        """Make a ring of *capacity* bytes (an int, or "64MiB") for items of *dtype*, or nothing at all.
 
         Up to *readers* (at most 64) read at the same time, each all items from where it began;
         slots are taken and left at run time. A writer that finds no room waits ("block"),
@@ -60,8 +60,8 @@ class StreamRing(Ring):
 
         At most *fill_limit* bytes (None: all) lie between the writer and a reader: a small
         one keeps a ring to pages that are still warm in the caches. Memory is the power of two
-        that holds it. *node*, *policy*, *pages*, *populate*, *lock*, *strict*, *force*, *keep* and *mode* are those
-        of SharedRegion.create(); *name* stands in /dev/shm, with its data beside it as name.data.
+        that holds it. *node*, *policy*, *pages*, *populate*, *lock*, *strict*, *force*, *keep* and
+        *mode* are those of SharedRegion.create(); *name* stands in /dev/shm, with its data beside it as name.data.
 
         Raises ValueError for a dtype that has pointers, no size or no buffer format, and as
         SharedRegion.create().
@@ -131,7 +131,7 @@ def described(dtype: DTypeLike) -> tuple[int, str, tuple[int, ...]]:
     import numpy
 
     kind: numpy.dtype[Any] = numpy.dtype(dtype)
-    base = kind.base
+    base: Any = kind.base
     if kind.hasobject:
         raise ValueError(
             f"dtype {kind} holds pointers to Python objects, which mean nothing in another process"
@@ -141,7 +141,8 @@ def described(dtype: DTypeLike) -> tuple[int, str, tuple[int, ...]]:
     if base.kind == "V" and not base.names:
         return kind.itemsize, "B", (*kind.shape, base.itemsize)
     try:
-        element = memoryview(numpy.empty(1, base)).format
+        sample: Any = numpy.empty(1, base)
+        element = memoryview(sample).format
     except (ValueError, BufferError) as refusal:
         raise ValueError(
             f"dtype {kind} cannot be lent as a buffer ({refusal}): use integers, and view them"
