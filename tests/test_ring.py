@@ -28,7 +28,7 @@ def read(reader, n):
     return list(out[: reader.read_into(out)])
 
 
-# -- windows ------------------------------------------------------------------------------------
+# -- windows -----------------------------------------------------------------------------------
 
 
 def test_a_claimed_window_is_published_when_its_with_ends(ring):
@@ -119,7 +119,7 @@ def test_a_readers_window_cannot_be_written(ring):
                 window[0] = 1
 
 
-# -- what does not fit, what is not there ---------------------------------------------------------
+# -- what does not fit, what is not there ------------------------------------------------------
 
 
 def test_try_forms_answer_none(ring):
@@ -171,7 +171,7 @@ def test_more_than_the_ring_holds_goes_by_parts_and_tells_how_far(ring):
         assert read(r, stopped.value.moved) == list(range(stopped.value.moved))
 
 
-# -- ends -------------------------------------------------------------------------------------------
+# -- ends --------------------------------------------------------------------------------------
 
 
 def test_the_end_of_the_stream_shortens_and_then_empties_peeks(ring):
@@ -228,7 +228,7 @@ def test_skip_releases_without_looking(ring):
         assert r.skip() == 6 and r.skip() == 0
 
 
-# -- places -------------------------------------------------------------------------------------------
+# -- places ------------------------------------------------------------------------------------
 
 
 def test_there_is_one_writer_and_as_many_readers_as_slots(ring):
@@ -285,7 +285,7 @@ def test_the_slowest_reader_holds_the_writer_up_until_it_leaves():
         assert w.room_now == 1024
 
 
-# -- when it is full ------------------------------------------------------------------------------------
+# -- when it is full ---------------------------------------------------------------------------
 
 
 def test_raise_says_full():
@@ -318,7 +318,7 @@ def test_a_fill_limit_bounds_what_lies_between():
             assert read(r, 1500) == list(range(1500))
 
 
-# -- messages ---------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -403,7 +403,7 @@ def test_messages_dropped_are_counted():
         assert went == r.available == 7 and w.lost == 13
 
 
-# -- dtypes -------------------------------------------------------------------------------------------------
+# -- dtypes ------------------------------------------------------------------------------------
 
 DTYPES = [
     "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "c8", "c16",
@@ -435,7 +435,7 @@ def test_dtypes_that_mean_nothing_elsewhere_are_refused():
             StreamRing.create(PAGE, dtype)
 
 
-# -- overwriting ----------------------------------------------------------------------------------------------
+# -- overwriting -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -504,7 +504,7 @@ def test_messages_overwritten_are_counted_and_never_torn():
         assert r.lost + left + 10 == 500 and ring.stat()["readers"][0]["lost"] == r.lost
 
 
-# -- what it is ----------------------------------------------------------------------------------------------
+# -- what it is --------------------------------------------------------------------------------
 
 
 def test_a_ring_is_made_by_create_and_attach_only():

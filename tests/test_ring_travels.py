@@ -95,7 +95,7 @@ def test_what_arrives_is_checked_and_closed():
                 MessageRing.attach(swapped)
 
 
-# -- names -----------------------------------------------------------------------------------------
+# -- names -------------------------------------------------------------------------------------
 
 
 def test_a_name_is_attached_to_and_removed():
@@ -170,7 +170,7 @@ def test_a_stranger_process_attaches_by_name():
         ring.unlink()
 
 
-# -- forks and deaths ------------------------------------------------------------------------------------
+# -- forks and deaths --------------------------------------------------------------------------
 
 
 def in_child(work):

@@ -216,15 +216,16 @@ cdef class StreamReader(Reader):
     def peek(self, n, timeout=None):
         """A window of *n* items, all or none; at the end of the stream shorter, and then empty and falsy.
 
-        Waits up to *timeout* seconds (None: for ever). Leaving the window's ``with`` releases
-        it, whatever happened there. Raises ValueError for more than the ring's limit,
+        Waits up to *timeout* seconds (None: for ever). A writer that claims more at once than
+        is left beside *n* would wait for ever too: peek_some() takes what there is. Leaving the
+        window's ``with`` releases it, whatever happened there. Raises ValueError for more than the ring's limit,
         TimeoutError, PeerDead, and BufferError under another window.
         """
         cdef Py_ssize_t count = as_count(n, "n")
         if self.state != USABLE:
             self.refuse()
         self.fits(count)
-        if self.r.head - self.r.next < <uint64_t>count or self.r.ring.on_full == OVERWRITE:
+        if self.r.head - self.r.next < <uint64_t>count or self.r.ring.on_full == OVERWRITE or self.deferred:
             self.ready(count, timeout)
         return self.window(count)
 
@@ -277,9 +278,11 @@ cdef class StreamReader(Reader):
         return window
 
     cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
+        if n:
+            self.give_back(n, n, after)
         self.state = USABLE
         self.delivered = 0
-        return self.give_back(n, n, after) if n else 0
+        return 0
 
     def read_into(self, buffer, timeout=None):
         """Fill *buffer*, writable, contiguous and of whole items; return how many, fewer only at the end.
@@ -312,13 +315,16 @@ cdef class StreamReader(Reader):
             PyBuffer_Release(&view)
 
     cdef Py_ssize_t copy_out(self, unsigned char *to, uint64_t n, object timeout) except -1:
-        """Copy and release n items; fewer at the end, or where the reader was lapped meanwhile."""
+        """Copy and release what waits of n items, once any do; none at the end."""
         cdef uint64_t waiting, missed = 0
         cdef int _turn
         cdef bint lossy = self.r.ring.on_full == OVERWRITE
         for _turn in range(PATIENCE):
-            if self.r.head - self.r.next < n or lossy or self.deferred:
-                self.ready(n, timeout)
+            if self.r.head - self.r.next < n:
+                if c_observe(&self.r) < 0:
+                    corrupt("the writer's head")
+            if self.r.head == self.r.next or lossy or self.deferred:
+                self.ready(1, timeout)
             if lossy:
                 self.catch_up()
             waiting = min(n, self.r.head - self.r.next)

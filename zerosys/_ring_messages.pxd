@@ -18,6 +18,6 @@ cdef class MessageWriter(Writer):
 cdef class MessageReader(Reader):
     cdef bint find(self, zs_message *m, object timeout, bint patient) except -1
     cdef object take(self, zs_message *m)
-    cdef int step(self, zs_message *m) except -1
+    cdef int step(self, zs_message *m, object device=*) except -1
     cdef Window window(self, zs_message *m, bint found)
     cdef object read_one(self, object timeout, bint patient)

@@ -242,12 +242,13 @@ cdef class MessageReader(Reader):
         self.step(m)
         return held
 
-    cdef int step(self, zs_message *m) except -1:
+    cdef int step(self, zs_message *m, object device=None) except -1:
+        """Step over the message, count what was lost before it, and give it back."""
         cdef uint64_t missed = c_message_step(&self.r, m)
         if missed:
             c_lose(&self.r, missed)
-        self.r.next -= m.span
-        return self.give_back(m.span, 1, None)
+        self.r.next -= m.span  # give_back() goes there
+        return self.give_back(m.span, 1, device)
 
     cdef object read_one(self, object timeout, bint patient):
         cdef zs_message m
@@ -365,15 +366,10 @@ cdef class MessageReader(Reader):
         return window
 
     cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
-        cdef uint64_t missed
+        if window.truth:
+            self.step(&window.message, after)
         self.state = USABLE
-        if not window.truth:
-            return 0
-        missed = c_message_step(&self.r, &window.message)
-        if missed:
-            c_lose(&self.r, missed)
-        self.r.next -= window.message.span
-        return self.give_back(window.message.span, 1, after)
+        return 0
 
     def skip(self, n=None):
         """Release up to *n* of the messages that wait now (None: all) without copying; return how many."""
@@ -393,6 +389,8 @@ cdef class MessageReader(Reader):
         cdef uint64_t last
         if self.state <= 0:
             self.refuse()
+        if load_u64(&self.r.ring.control.head) == self.r.next:
+            return 0
         if self.state == USABLE and not self.find(&m, None, False) or self.r.head == self.r.next:
             return 0
         if c_message_next(&self.r, &m) < 0:

@@ -123,11 +123,12 @@ cdef class Reader(End):
 
     cdef int give_back(self, uint64_t n, Py_ssize_t items, object after) except -1:
         """Step over n counts, and release them: at once, or when *after* has happened."""
-        self.r.next += n
         if after is None and not self.deferred:
+            self.r.next += n
             c_give_back(&self.r, self.r.next, items)
         else:
-            self._defer(after, self.r.next, items)
+            self._defer(after, self.r.next + n, items)  # which may refuse
+            self.r.next += n
             self.deferred += 1
         return 0
 

@@ -180,7 +180,7 @@ class Ring(_ring.RingMemory):
         return self._data.shown
 
     def stat(self) -> dict[str, Any]:
-        """The counters as they are now: items, bytes, lost, blocked seconds, high-water mark, and each reader's.
+        """The counters as they are now: items, bytes, lost, blocked seconds, high-water mark; each reader's.
 
         Any process that attached may ask, whatever the two ends do meanwhile.
         """

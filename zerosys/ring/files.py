@@ -142,7 +142,7 @@ def data_path(path: str) -> str:
 
 
 def join(name: str, timeout: float) -> tuple[Descriptor, Descriptor, str]:
-    """Open both files of the ring called *name*, and its path: control for writing, data too where allowed."""
+    """Open both files of the ring *name*, and its path: control for writing, data too where allowed."""
     control, path, _ = names.join(names.checked(name), read_only=False, timeout=timeout)
     try:
         try:

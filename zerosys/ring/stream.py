@@ -61,7 +61,8 @@ class StreamRing(Ring):
         At most *fill_limit* bytes (None: all) lie between the writer and a reader: a small
         one keeps a ring to pages that are still warm in the caches. Memory is the power of two
         that holds it. *node*, *policy*, *pages*, *populate*, *lock*, *strict*, *force*, *keep* and
-        *mode* are those of SharedRegion.create(); *name* stands in /dev/shm, with its data beside it as name.data.
+        *mode* are those of SharedRegion.create(); *name* stands in /dev/shm, its data beside it as
+        name.data.
 
         Raises ValueError for a dtype that has pointers, no size or no buffer format, and as
         SharedRegion.create().
