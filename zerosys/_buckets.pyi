@@ -1,3 +1,4 @@
+from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,7 +35,7 @@ class Buckets:
     hits: int
     in_use: int
     closed: bool
-    waiting: list[tuple[Any, Any]]
+    waiting: deque[tuple[Any, Any]]
     def __init__(self, step: int, block: type[Block]) -> None: ...
     @property
     def step(self) -> int: ...

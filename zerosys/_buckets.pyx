@@ -4,6 +4,8 @@ Under the GIL nothing of another thread runs between the lines of a method here,
 code before it is done with the table.
 """
 
+from collections import deque
+
 from cpython.long cimport PyLong_CheckExact
 
 from zerosys._mmap cimport Mapping
@@ -122,7 +124,7 @@ cdef class Buckets:
 
     def __init__(self, step, block):
         self.step, self.block = step, block
-        self.free, self.waiting = {}, []
+        self.free, self.waiting = {}, deque()
 
     cdef int put(self, Piece piece) except -1:
         bucket = self.free.get(piece.size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
 from typing import Any, Self, SupportsIndex
@@ -33,6 +35,7 @@ class Pool(Buckets):
     def __init__(self, step: int, block: type[Block]) -> None:
         super().__init__(step, block)
         self._misses = self._held_bytes = 0
+        self._counting = threading.Lock()
 
     def _make(self, size: int) -> Piece:
         raise NotImplementedError
@@ -48,7 +51,6 @@ class Pool(Buckets):
             piece = None
         if piece is None:
             piece = self._new(self._rounded(asked))
-            self._misses += 1
         else:
             self.hits += 1
         return self._lend(piece, asked)
@@ -60,7 +62,9 @@ class Pool(Buckets):
         if self.closed:
             raise ValueError(f"this {type(self).__name__} is closed")
         piece = self._make(size)
-        self._held_bytes += size
+        with self._counting:
+            self._misses += 1
+            self._held_bytes += size
         return piece
 
     def _give_later(self, piece: Piece, after: Any) -> None:
@@ -76,13 +80,15 @@ class Pool(Buckets):
 
     def _settle(self) -> None:
         """Free the pieces that a device has finished with; never waits."""
-        waiting, self.waiting = self.waiting, []
-        for number, (fence, piece) in enumerate(waiting):
+        for _ in range(len(self.waiting)):
+            try:
+                fence, piece = self.waiting.popleft()
+            except IndexError:
+                return  # another thread was faster
             try:
                 done = fence.done()
             except BaseException:
                 # What failed on the device is the caller's to know; the piece may not be used again.
-                self.waiting += waiting[number + 1 :]
                 self._end([piece])
                 raise
             if done:
@@ -95,7 +101,6 @@ class Pool(Buckets):
         wanted, rounded = index(count), self._rounded(parse_size(size))
         while len(self.free.get(rounded, ())) < wanted:
             self._put(self._new(rounded))
-            self._misses += 1
 
     def trim(self) -> int:
         """Give every free piece back to the system; the bytes. May wait for the device."""
@@ -104,7 +109,8 @@ class Pool(Buckets):
 
     def _end(self, pieces: list[Piece]) -> int:
         size = sum(piece.size for piece in pieces)
-        self._held_bytes -= size
+        with self._counting:
+            self._held_bytes -= size
         for piece in pieces:
             piece.close()
         return size
@@ -113,7 +119,8 @@ class Pool(Buckets):
         """Give back what is free, and the rest as it comes back; acquire() makes nothing new then."""
         self.closed = True
         while self.waiting:
-            self.waiting[0][0].wait()
+            with suppress(IndexError):  # another thread was faster
+                self.waiting[0][0].wait()
             self._settle()
         self.trim()
 
