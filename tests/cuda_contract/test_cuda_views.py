@@ -429,3 +429,19 @@ def test_a_ring_that_may_only_be_read_is_registered_for_reading(gpu):
                             assert gpu.copy(pointer, view.pointer, 100) == 0
         finally:
             ring.unlink()
+
+
+def test_ctrl_c_ends_a_wait_for_a_device(gpu):
+    import signal
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            cuda.Fence(Event()).wait()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
