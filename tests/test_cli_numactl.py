@@ -14,7 +14,8 @@ from differential import PROBE, seen
 from launchers import rank_lines
 from seccomp import POLICY_CALLS, Refuse, refused
 
-from zerosys.cli.numactl.options import NUMACTL, Usage, Words
+from zerosys.cli.gnu import Usage
+from zerosys.cli.numactl.options import NUMACTL, Words
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_options_end_at_the_first_word_that_is_none(argv, options, rest):
         ("-Z", "invalid option -- 'Z'"),
         ("-l=1", "invalid option -- '='"),
         ("--localalloc=1", "doesn't allow an argument"),
-        ("-m", "option '-m' requires an argument"),
+        ("-m", "option requires an argument -- 'm'"),
         ("--membind", "option '--membind' requires an argument"),
     ],
 )

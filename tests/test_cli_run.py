@@ -256,7 +256,7 @@ def test_help_tells_every_option():
     done = zerosys("run", "--help")
     assert done.returncode == 0
     for option in OPTIONS:
-        assert f"--{option.name}" in done.stdout
+        assert f"--{option.long}" in done.stdout
 
 
 # --- hardware and show ----------------------------------------------------------------------------

@@ -23,17 +23,20 @@ class Usage(ValueError):
     """A line that the tool does not take, said as getopt says it."""
 
 
-def parse(argv: Sequence[str], options: Sequence[Option]) -> Iterator[tuple[str, str | None]]:
+def parse(
+    argv: Sequence[str], options: Sequence[Option], *, ordered: bool = False
+) -> Iterator[tuple[str, str | None]]:
     """Each option of *argv*, by its letter or else its name, with its argument; then each operand, by "".
 
-    Options may follow operands unless POSIXLY_CORRECT is set, and ``--`` ends them. Raises Usage where a
-    wrong word is reached, after what is before it. See getopt_long(3).
+    Options may follow operands unless *ordered* or POSIXLY_CORRECT is set, and ``--`` ends them. Raises
+    Usage where a wrong word is reached, after what is before it. See getopt_long(3).
     """
+    ordered = ordered or "POSIXLY_CORRECT" in os.environ
     operands: list[str] = []
     rest = list(argv)
     while rest:
         word = rest.pop(0)
-        if word == "--" or (not _is_option(word) and "POSIXLY_CORRECT" in os.environ):
+        if word == "--" or (ordered and not _is_option(word)):
             operands += rest if word == "--" else [word, *rest]
             break
         if not _is_option(word):

@@ -12,7 +12,8 @@ from cpusets import inside_group
 from differential import PROBE, Lines, differences, seen, seen_here
 from launchers import rank_lines
 
-from zerosys.cli.numactl.options import NUMACTL, Usage, Words
+from zerosys.cli.gnu import Usage
+from zerosys.cli.numactl.options import NUMACTL, Words
 
 SEEN = "grep ^Cpus_allowed_list: /proc/self/status; sed 's/ file=.*//; s/[^ ]* //; q' /proc/self/numa_maps"
 

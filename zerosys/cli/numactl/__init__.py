@@ -24,8 +24,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
 
 def main(argv: list[str], prog: str) -> int:
     """Do what numactl does; return its exit status, unless this process became the command."""
+    from zerosys.cli.gnu import Usage
     from zerosys.cli.numactl.launching import become
-    from zerosys.cli.numactl.options import Usage
     from zerosys.cli.numactl.session import Done, Session
 
     try:

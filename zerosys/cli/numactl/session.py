@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from zerosys import _numa, nodes
+from zerosys.cli.gnu import Usage
 from zerosys.cli.numactl import placing
-from zerosys.cli.numactl.options import NUMACTL, Usage, Words
+from zerosys.cli.numactl.options import NUMACTL, Words
 from zerosys.cli.numactl.wish import Wish, parse_number, parse_size
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone

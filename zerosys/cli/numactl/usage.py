@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from zerosys.cli.numactl.options import Option
-from zerosys.cli.usage import Help
+from zerosys.cli import gnu
 
 SETS = """NODES is a list such as 0,2-5, or all. Instead of a number a node can be what it is next to:
 netdev:NAME, ip:HOST, file:PATH, block:NAME, pci:ADDRESS, cuda:N, gpu:UUID. CPUS is such a
@@ -16,24 +15,11 @@ repeats the nodes before.
 
 
 def described(
-    prog: str, options: Sequence[Option], description: str, epilog: str = ""
+    prog: str, options: Sequence[gnu.Option], description: str, epilog: str = ""
 ) -> argparse.ArgumentParser:
     """A parser that tells of *options*, and of the command behind them."""
-    made = argparse.ArgumentParser(
-        prog=prog,
-        usage="%(prog)s [OPTION]... COMMAND [ARGUMENT]...",
-        description=description,
-        epilog=f"{SETS}\n{epilog}",
-        formatter_class=Help,
-        add_help=False,
-    )
-    for option in options:
-        names = [f"-{option.short}"] if option.short else []
-        names.append(f"--{option.name}")
-        if option.value:
-            made.add_argument(*names, metavar=option.value, help=option.help)
-        else:
-            made.add_argument(*names, action="store_true", help=option.help)
+    made = gnu.described(prog, description, options, "", f"{SETS}\n{epilog}")
+    made.usage = "%(prog)s [OPTION]... COMMAND [ARGUMENT]..."
     made.add_argument(
         "command", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, and its arguments"
     )

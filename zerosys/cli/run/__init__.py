@@ -42,7 +42,7 @@ def main(argv: list[str], prog: str) -> int:
         raise  # nobody reads the plan
     except (OSError, ValueError) as failure:
         from zerosys.cli import said
-        from zerosys.cli.numactl.options import Usage
+        from zerosys.cli.gnu import Usage
 
         print(f"{prog}: {said(failure)}", file=sys.stderr)
         if isinstance(failure, Usage):

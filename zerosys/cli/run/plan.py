@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from zerosys import _numa, nodes
+from zerosys.cli.gnu import Option, Usage
 from zerosys.cli.numactl import placing
-from zerosys.cli.numactl.options import PLACEMENT, Option, Usage, Words
+from zerosys.cli.numactl.options import PLACEMENT, Words
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
@@ -14,18 +15,17 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     *PLACEMENT,
-    Option("gpu", "", "N", "run and take memory where GPU N, or the GPU of that UUID, is near"),
-    Option("nic", "", "NAME", "run and take memory where network device NAME is near"),
+    Option("", "gpu", "N", help="run and take memory where GPU N, or the GPU of that UUID, is near"),
+    Option("", "nic", "NAME", help="run and take memory where network device NAME is near"),
     Option(
+        "",
         "best-effort",
-        "",
-        "",
-        "leave out what cannot be had, with a warning, and run the command all the same",
+        help="leave out what cannot be had, with a warning, and run the command all the same",
     ),
-    Option("allowed-only", "", "", "leave out what this process's affinity and cpuset do not allow"),
-    Option("plan", "", "", "tell what the command would get, and run nothing"),
-    Option("json", "", "", "with --plan: as JSON (docs/schemas/run-plan.json)"),
-    Option("help", "h", "", "tell this"),
+    Option("", "allowed-only", help="leave out what this process's affinity and cpuset do not allow"),
+    Option("", "plan", help="tell what the command would get, and run nothing"),
+    Option("", "json", help="with --plan: as JSON (docs/schemas/run-plan.json)"),
+    Option("h", "help", help="tell this"),
 )
 MODES = {
     "interleave": _numa.MPOL_INTERLEAVE,
