@@ -1,8 +1,8 @@
 """What do placement() and move_to() of 1 GiB of base pages cost, against the same calls in C?
 
-Figures are milliseconds. With two nodes or more the memory goes there and back between two of them; with one it
-is "moved" to where it is, which has the kernel look at every page and leave it: that judges what Python adds,
-not the kernel's copying. "a process" is placement(pid) of this process, which has the same memory mapped.
+Figures are milliseconds. With two nodes or more the memory goes there and back between two of them; with
+one it is "moved" to where it is, which has the kernel look at every page and leave it: that judges what
+Python adds, not the kernel's copying. "a process" is placement(pid) of this one, which has the same memory.
 """
 
 import ctypes

@@ -93,7 +93,7 @@ def ours(text: str, machine: Machine) -> Answer:
 
 
 def difference(text: str, mine: Answer, theirs: Answer, machine: Machine) -> str | None:
-    """The name of the difference of the two answers to *text*; None if there is none; "" if it has no name."""
+    """The name of the difference of two answers to *text*; None if there is none; "" if it has no name."""
     if mine == theirs:
         return None
     if theirs == frozenset():

@@ -100,9 +100,37 @@ def test_a_driver_that_knows_no_node_leaves_it_to_the_next(doubles):
 
 def test_several_best_nodes_are_no_answer(doubles):
     [answer] = ask(doubles, TWO.replace("0x1", "0x3"), "gpu:GPU-aa")
-    assert (
-        answer[0] == "error" and "pci:0000:17:00.0" in answer[1]
-    )  # sysfs is asked next, and has no such card
+    assert answer[:4] == ["None", "", "0000:17:00.0", "NVML=node 0-1"]
+    assert answer[4].startswith("sysfs=pci:0000:17:00.0: there is no such device")
+
+
+REGION = """
+import sys, warnings
+from zerosys import SharedRegion
+try:
+    with SharedRegion.create("1MiB", node=sys.argv[1], strict=sys.argv[2] == "strict") as region:
+        print(region.policy, region.verify().ok, sep="|")
+except OSError as refusal:
+    print("error", type(refusal).__name__, refusal, sep="|")
+"""
+
+
+def test_a_region_lies_next_to_the_gpu_that_was_named(doubles):
+    first = TWO.partition(";")[0]
+    assert ask(doubles, first, "cuda:0", "strict", code=REGION) == [["Bind(0)", "True"]]
+
+
+def test_a_gpu_without_a_node_is_an_error_or_an_unplaced_region(doubles):
+    """FAULTS N9."""
+    unknown = TWO.partition(";")[0].replace("0x1", "-")
+    [answer] = ask(doubles, unknown, "cuda:0", "strict", code=REGION)
+    assert answer[:2] == ["error", "PlacementError"] and "cuda:0 has no node" in answer[2]
+    assert "name the node itself" in answer[2]
+    effort = "import warnings; warnings.simplefilter('ignore')\n" + REGION
+    assert ask(doubles, unknown, "cuda:0", "effort", code=effort) == [["None", "False"]]
+    loud = "import warnings; warnings.simplefilter('error')\n" + REGION.replace("OSError", "UserWarning")
+    [answer] = ask(doubles, unknown, "cuda:0", "effort", code=loud)
+    assert answer[1] == "PlacementWarning" and answer[2].startswith("unplaced: cuda:0 has no node")
 
 
 def test_a_library_that_refuses_is_a_tried_entry(nvml_alone):

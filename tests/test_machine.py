@@ -257,6 +257,11 @@ def test_a_root_that_is_not_there_is_an_error(tmp_path):
                 "sys/devices/system/node/node3/distance",
                 "sys/devices/system/node/nodex/meminfo",
                 "proc/driver/nvidia/gpus/0/numa_status",
+                "proc/sys/kernel/numa_balancing",
+                "sys/bus/pci/devices/0/local_cpulist",
+                "sys/bus/dax/drivers/kmem/dax0/target_node",
+                "sys/devices/system/node/node3/access0/initiators/read_latency",
+                "sys/devices/virtual/memory_tiering/memory_tier4/nodelist",
             ]
         ),
         st.sampled_from(

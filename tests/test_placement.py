@@ -7,13 +7,16 @@ import pickle
 
 import pytest
 from memory import PAGE, pages
+from trees import node_files, write_tree
 
-from zerosys import _numa
+from zerosys import _numa, proof, topology
 from zerosys._mmap import Mapping
 from zerosys.errors import MoveTimeout, PlacementError
 from zerosys.moving import move_to
 from zerosys.policy import Bind, Preferred, policy_of
+from zerosys.proof import verify
 from zerosys.region import SharedRegion
+from zerosys.selection import one_node
 from zerosys.whereabouts import placement
 
 NODE = min(_numa.mems_allowed())
@@ -92,6 +95,39 @@ def test_moving_in_time_slices_tells_where_to_go_on_and_reaches_the_end():
         assert sum(where.nodes.values()) == 3000
         with pytest.raises(ValueError, match=f"whole pages of {PAGE} bytes, up to {3000 * PAGE}, not 1"):
             move_to(memory, NODE, offset=1)
+
+
+def test_a_node_may_be_named_as_in_every_other_place(tmp_path):
+    with SharedRegion.create(3 * PAGE, pages="base") as region:
+        assert region.move_to(f"{NODE}").nodes == move_to(region, [NODE]).nodes == {NODE: 3}
+        assert move_to(region, "+0").nodes == {NODE: 3}
+        for wrong in ("", "x", -1, [], 1.5):
+            with pytest.raises((ValueError, TypeError)):
+                move_to(region, wrong)
+    assert one_node("+0") == NODE
+    with pytest.raises(ValueError, match=r"one node is wanted, and \{0, 1\} means 0-1"):
+        one_node({0, 1}, root=two_nodes(tmp_path))
+
+
+def two_nodes(root):
+    return write_tree(root, {**node_files(0, cpus="0", total=4), **node_files(1, cpus="", total=4)})
+
+
+def test_a_spill_is_counted_by_node_and_balancing_is_named(monkeypatch, tmp_path):
+    """The pages are real and lie here; the policy names a node that is elsewhere."""
+    with SharedRegion.create(4 * PAGE, pages="base") as region:
+        found = region.placement()
+    told = verify(Preferred(FOREIGN), lambda: found)
+    assert not told and told.spill == {NODE: 4} and told.misplaced == 4
+    assert "NUMA balancing" not in told.reason or topology().balancing
+    monkeypatch.setattr(proof, "topology", lambda: topology(balanced(tmp_path)))
+    reason = verify(Preferred(FOREIGN), lambda: found).reason
+    assert "NUMA balancing is on, which moves pages by itself" in reason
+    assert verify(Bind(NODE), lambda: found).spill == {}
+
+
+def balanced(root):
+    return write_tree(root, {"proc/sys/kernel/numa_balancing": "1\n"})
 
 
 def test_a_move_with_time_enough_is_whole():

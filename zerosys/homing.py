@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import errno
-from operator import index
 
 from zerosys import _numa
 from zerosys.errors import PlacementError, Unsupported
 from zerosys.extent import Memory, pages_of
 from zerosys.policy import policy_of, why_not
 from zerosys.refusal import filtered, placement_error
+from zerosys.selection import one_node
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
-    from typing import SupportsIndex
+    from zerosys.nodes import Spec
 
 
-def set_home_node(memory: Memory, node: SupportsIndex) -> None:
+def set_home_node(memory: Memory, node: Spec) -> None:
     """Have pages of *memory*, which has a Bind or PreferredMany policy, try *node* first.
 
     It governs pages that are touched from now on; the policy's other nodes follow by their
@@ -24,7 +24,7 @@ def set_home_node(memory: Memory, node: SupportsIndex) -> None:
     before Linux 5.17, PlacementError for memory with another policy or none, or a node on
     which memory cannot be had. See set_mempolicy_home_node(2).
     """
-    home = index(node)
+    home = one_node(node)
     with pages_of(memory) as extent:
         wrong = why_not(frozenset([home]))
         if wrong:

@@ -13,11 +13,14 @@ from zerosys.errors import PlacementError
 from zerosys.machine import node_ids
 from zerosys.nodes import format
 from zerosys.record import Record
+from zerosys.selection import one_node
 from zerosys.sizes import parse_size, show_size
 from zerosys.sysfs import number, numbered, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from zerosys.nodes import Spec
 
 
 class Pool(Record):
@@ -49,14 +52,14 @@ def pools(root: str | os.PathLike[str] = "/") -> Mapping[int, Mapping[int, Pool]
 
 
 def pool(
-    node: SupportsIndex, size: SupportsIndex | str | None = None, *, root: str | os.PathLike[str] = "/"
+    node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.PathLike[str] = "/"
 ) -> Pool:
     """The pool of *node* for pages of *size* ("2MiB", bytes; None: the default size).
 
     Raises PlacementError(ENODEV) for a node that does not exist, ValueError for a size
     that the kernel has not.
     """
-    base, id = os.fspath(root), node.__index__()
+    base, id = os.fspath(root), one_node(node, root=root)
     known = node_ids(root)
     if id not in known:
         raise PlacementError(errno.ENODEV, f"node {id} does not exist; this machine's nodes: {format(known)}")
@@ -75,7 +78,7 @@ def default_size(root: str | os.PathLike[str] = "/") -> int:
 
 def reserve(
     pages: SupportsIndex,
-    node: SupportsIndex,
+    node: Spec,
     size: SupportsIndex | str | None = None,
     *,
     strict: bool = True,
@@ -104,7 +107,7 @@ def reserve(
 
 def give_back(
     pages: SupportsIndex,
-    node: SupportsIndex,
+    node: Spec,
     size: SupportsIndex | str | None = None,
     *,
     root: str | os.PathLike[str] = "/",

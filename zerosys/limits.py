@@ -14,7 +14,8 @@ from pathlib import Path
 
 from zerosys.cgroups import hugetlb_cgroups, memory_cgroups
 from zerosys.machine import node_ids
-from zerosys.nodes import format, parse, parse_list
+from zerosys.nodes import Spec, format, parse, parse_list
+from zerosys.selection import one_node
 
 _FORCE = "or pass force=True, and the kernel may kill this process or another"
 
@@ -143,12 +144,13 @@ class Headroom:
         )
 
 
-def available_memory(node: int | None = None, *, root: str | os.PathLike[str] = "/") -> int:
-    """The bytes that can be had on *node* now, or on the whole machine: free, and cache that can go.
+def available_memory(node: Spec | None = None, *, root: str | os.PathLike[str] = "/") -> int:
+    """The bytes that can be had on *node* (1, "cuda:0") now, or on the whole machine.
 
-    Cgroup limits count. Raises PlacementError for a node that does not exist.
+    Free memory, and cache that can go; cgroup limits count. Raises PlacementError for a
+    node that does not exist.
     """
-    return Headroom(None if node is None else [node], root=root).available()
+    return Headroom(None if node is None else [one_node(node, root=root)], root=root).available()
 
 
 def require_memory(

@@ -60,6 +60,8 @@ def node_of(selector: str, *, root: str | os.PathLike[str] = "/") -> Affinity:
     Raises PlacementError(ENODEV) for a device that is not there, ValueError for a
     selector that cannot be read. *root* stands for ``/``; the libraries are asked only of ``/``.
     """
+    if not isinstance(selector, str):
+        raise TypeError(f"a selector is text such as 'cuda:0', not {selector!r}")
     kind, colon, name = selector.partition(":")
     if not colon or kind not in KINDS or not name.strip():
         raise ValueError(
@@ -92,7 +94,11 @@ def _gpu_at(base: str, address: str, trail: Trail) -> tuple[int | None, str, str
         node = _by_nvml(address, trail)
         if node is not None:
             return node, "NVML", address
-    return _pci(base, address, trail)
+    try:
+        return _pci(base, address, trail)
+    except PlacementError as hidden:  # the libraries know it, so it is there
+        trail.note("sysfs", str(hidden.strerror))
+        return None, "", address
 
 
 def _by_nvml(address: str, trail: Trail) -> int | None:

@@ -28,7 +28,7 @@ def migrate(pid: SupportsIndex, old: Spec, new: Spec) -> int:
     PlacementError for a node that does not exist, EPERM for another user's process or one
     whose cpuset has not all of *new* (the text says which), EINVAL where none of *new* can
     be had.
-    See migrate_pages(2).
+    The kernel is not to be interrupted in it, about a second a GiB. See migrate_pages(2).
     """
     whose = pid.__index__()
     from_nodes, to_nodes = node_set(old), node_set(new)

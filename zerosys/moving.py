@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from operator import index
-from typing import SupportsIndex
+from typing import TYPE_CHECKING
 
 from zerosys import _numa, pinned
 from zerosys.errors import MoveTimeout, PlacementError
@@ -14,7 +13,11 @@ from zerosys.extent import Extent, Memory, pages_of
 from zerosys.flags import MoveFlag
 from zerosys.policy import why_not
 from zerosys.refusal import may_move_all
+from zerosys.selection import one_node
 from zerosys.whereabouts import HasFileno, Placement, explained, placement
+
+if TYPE_CHECKING:
+    from zerosys.nodes import Spec
 
 #: Between two looks at the clock: about 2 ms of moving base pages.
 SLICE = 4 << 20
@@ -22,13 +25,13 @@ SLICE = 4 << 20
 
 def move_to(
     memory: Memory,
-    node: SupportsIndex,
+    node: Spec,
     *,
     fd: int | HasFileno | None = None,
     timeout: float | None = None,
     offset: int = 0,
 ) -> Placement:
-    """Move each page that holds *memory* to *node*, and look where it lies then.
+    """Move each page that holds *memory* to *node* (1, "cuda:0"), and look where it lies then.
 
     Pages that other mappings share are moved too where CAP_SYS_NICE allows it. Raises
     PlacementError if a page that exists refused: its text counts them by cause, with the
@@ -41,24 +44,25 @@ def move_to(
     go on: *offset* leaves out the bytes before it. The look at all pages at the end comes on top.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
+    target = one_node(node)
     with pages_of(memory) as extent:
         pinned.refuse_moving(extent.address, extent.length)
         try:
-            if index(node) not in _numa.mems_allowed():
-                raise PlacementError(errno.ENODEV, f"move_pages: {why_not(frozenset([index(node)]))}")
-            _move(extent.distinct, index(node), offset, deadline)
+            if target not in _numa.mems_allowed():
+                raise PlacementError(errno.ENODEV, f"move_pages: {why_not(frozenset([target]))}")
+            _move(extent.distinct, target, offset, deadline)
         except PlacementError:
             raise
         except OSError as refusal:
             if refusal.errno == errno.ENOMEM:
-                raise _full(memory, index(node)) from refusal
+                raise _full(memory, target) from refusal
             raise explained(refusal) from refusal
         where = placement(memory, fd=fd)
     if where.unmapped:
         raise PlacementError(
             errno.EFAULT,
             f"move_pages: {where.unmapped} pages exist that this process has not mapped, so they did not "
-            f"move to node {node}: populate the mapping first (by reading), and move again",
+            f"move to node {target}: populate the mapping first (by reading), and move again",
             pages=where.nodes,
         )
     return where

@@ -72,15 +72,16 @@ class SharedRegion(OwnedMapping):
     ) -> Self:
         """Make *size* bytes (an int, or "1GiB") of shared memory, or leave nothing behind.
 
-        *node* ("0", 0, "0,2-3") binds it to nodes, *policy* (Bind, Preferred, ...) says it
-        in full. *pages*: "base", "2M" or "1G" (hugetlb), "thp", or "auto": hugetlb where
-        the nodes' own pool covers it, else base. Every page is populated by writing, on
-        the node, and looked up afterwards; ``populate=False`` leaves that to the first
-        touch (nameless base pages only), ``populate_in="attacher"`` to whoever attaches
-        its handle first, whose cgroup then pays for the pages. *lock* keeps the pages from
-        being swapped; "try" goes on without, and ``locked`` tells. Without *strict* a
-        placement that is refused or missed is a PlacementWarning instead of PlacementError.
-        Where no node is left it is PlacementError all the same.
+        *node* (0, "0,2-3", "cuda:0", an Affinity: as node_set() takes it) binds it to nodes,
+        *policy* (Bind, Preferred, ...) says it in full. *pages*: "base", "2M" or "1G"
+        (hugetlb), "thp", or "auto": hugetlb where the nodes' own pool covers it, else base.
+        Every page is populated by writing, on the node, and looked up afterwards;
+        ``populate=False`` leaves that to the first touch (nameless base pages only),
+        ``populate_in="attacher"`` to whoever attaches its handle first, whose cgroup then
+        pays for the pages. *lock* keeps the pages from being swapped; "try" goes on
+        without, and ``locked`` tells. Without *strict* a placement that is refused or
+        missed, or a device whose node nobody tells, is a PlacementWarning instead of
+        PlacementError. Where no node is left it is PlacementError all the same.
         *force* fills memory even where free memory or a cgroup's limit foretells the OOM
         killer. *mode* are the permissions of the file, whatever the umask.
 
@@ -99,7 +100,7 @@ class SharedRegion(OwnedMapping):
         later = populate_in == "attacher"
         wish = Wish(
             parse_size(size),
-            wanted(node, policy),
+            wanted(node, policy, strict),
             pages,
             populate and not later,
             later,
@@ -327,8 +328,8 @@ class SharedRegion(OwnedMapping):
 
         return verify(self._policy, self.placement)
 
-    def move_to(self, node: SupportsIndex, *, timeout: float | None = None, offset: int = 0) -> Placement:
-        """Bind the region to *node* and move its pages there, checked page by page.
+    def move_to(self, node: Spec, *, timeout: float | None = None, offset: int = 0) -> Placement:
+        """Bind the region to *node* (1, "cuda:0") and move its pages there, checked page by page.
 
         Returns the placement afterwards. Raises PlacementError with the count of pages
         that stayed and the remedy: pages that others have mapped too move only with
@@ -338,12 +339,14 @@ class SharedRegion(OwnedMapping):
         """
         from zerosys.moving import move_to
         from zerosys.policy import Bind, Default
+        from zerosys.selection import one_node
 
         pinned.refuse_moving(self.address, self.mapped_size)
         # The policy first: a page that appears meanwhile is then on the right node too.
-        target = Bind(node).apply(self)
+        chosen = one_node(node)
+        target = Bind(chosen).apply(self)
         try:
-            where = move_to(self, node, timeout=timeout, offset=offset)
+            where = move_to(self, chosen, timeout=timeout, offset=offset)
         except BaseException:
             (self._policy or Default()).apply(self)
             raise

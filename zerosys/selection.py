@@ -6,7 +6,7 @@ import os
 from operator import index
 
 from zerosys.machine import topology
-from zerosys.nodes import parse
+from zerosys.nodes import format, parse
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
@@ -44,6 +44,17 @@ def node_set(
         previous=previous,
         select=lambda selector: [_node_of(selector, root)],
     )
+
+
+def one_node(spec: Spec, *, root: str | os.PathLike[str] = "/") -> int:
+    """The node that *spec* means, in the writing of node_set(); ValueError where it means several.
+
+    A number is taken as it is: its use tells what it lacks.
+    """
+    chosen = node_set(spec, root=root) if isinstance(spec, str) else parse(spec)
+    if len(chosen) != 1:
+        raise ValueError(f"one node is wanted, and {spec!r} means {format(chosen)}")
+    return min(chosen)
 
 
 def cpu_set(

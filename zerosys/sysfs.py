@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from zerosys.nodes import parse_list
@@ -10,20 +11,25 @@ TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by c
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_GONE = (FileNotFoundError, NotADirectoryError)
+#: Not there, or hidden from us: either way it is not told.
+_UNTOLD = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 def text(path: str) -> str | None:
     """What the file says, stripped; None where there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except _GONE:
+    except _UNTOLD:
         return None
     try:
         said = got = os.read(fd, 1 << 16)
         while got:
             got = os.read(fd, 1 << 16)
             said += got
+    except OSError as gone:
+        if gone.errno != errno.ENODEV:  # its device went while we read
+            raise
+        return None
     finally:
         os.close(fd)
     return said.decode().strip(" \n\0")  # recorded trees keep a NUL at the end
@@ -39,7 +45,7 @@ def entries(folder: str) -> list[str]:
     """The names in *folder*; none where there is no such folder."""
     try:
         return os.listdir(folder)
-    except _GONE:
+    except _UNTOLD:
         return []
 
 

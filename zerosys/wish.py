@@ -55,11 +55,16 @@ class Wish:
             raise ValueError("keep=True is for a name: nameless memory goes with the last who has it")
 
 
-def wanted(node: Spec | None, policy: Policy | None) -> Policy | None:
-    """The policy that *node* or *policy* asks for."""
+def wanted(node: Spec | None, policy: Policy | None, strict: bool = True) -> Policy | None:
+    """The policy that *node* or *policy* asks for.
+
+    A device that has no node, or is not there, is PlacementError; without *strict* a warning, and None.
+    """
     if node is None and policy is None:
         return None
+    from zerosys.errors import PlacementError
     from zerosys.policy import Bind, Policy
+    from zerosys.refusal import warn
 
     if node is None:
         if not isinstance(policy, Policy):
@@ -67,7 +72,13 @@ def wanted(node: Spec | None, policy: Policy | None) -> Policy | None:
         return policy
     if policy is not None:
         raise ValueError(f"pass node={node!r} or policy={policy!r}, not both: a policy names its nodes")
-    return Bind(node)
+    try:
+        return Bind(node)
+    except PlacementError as unknown:
+        if strict:
+            raise
+        warn(f"unplaced: {unknown.strerror}")
+        return None
 
 
 def confined(policy: Policy | None) -> frozenset[int] | None:
