@@ -125,6 +125,20 @@ def test_interfaces_and_disks_are_known_by_their_hardware(tmp_path):
     assert node_of("netdev:lo", root=root).node is None
 
 
+def test_a_tree_that_was_copied_without_its_links_is_read_too(tmp_path):
+    root = machine(tmp_path, card=1)
+    write_tree(
+        root,
+        {
+            "sys/class/net/eth9/device/numa_node": "1\n",
+            "sys/class/block/sdz/device/numa_node": "0\n",
+            "sys/bus/pci/devices/0000:77:00.0/numa_node": "1\n",
+        },
+    )
+    asked = ("netdev:eth9", "block:sdz", "pci:77:00.0")
+    assert [node_of(selector, root=root).node for selector in asked] == [1, 0, 1]
+
+
 def test_what_is_made_of_several_has_a_node_if_they_agree(tmp_path):
     root = machine(tmp_path, card=1)
     other = "sys/devices/pci0000:80/0000:80:01.0"

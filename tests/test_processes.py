@@ -14,7 +14,7 @@ from needs import need
 from seccomp import Refuse, refused
 
 from zerosys import PlacementError, _numa, migrate, placement, read_numa_maps
-from zerosys.numa_maps import parse_range
+from zerosys.numa_maps import bytes_by_node, parse_range
 from zerosys.policy import Interleave
 
 ROOT = Path(__file__).parent.parent
@@ -79,6 +79,15 @@ def test_heap_stack_and_files_are_told_by_their_use(tmp_path):
         assert str(odd) in {one.file for one in told}
     assert {"heap", "stack", "file", "other"} == {one.use for one in told}
     assert all(one.file is None or one.use == "file" for one in told)
+
+
+def test_what_is_summed_up_is_what_the_mappings_tell():
+    child = holder()
+    try:
+        told = [one.nodes[node] * one.page_size for one in read_numa_maps(child.pid) for node in one.nodes]
+        assert sum(bytes_by_node(child.pid).values()) == sum(told) > 2000 * PAGE
+    finally:
+        gone(child)
 
 
 def test_a_terabyte_that_nobody_touched_costs_nothing():

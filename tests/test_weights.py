@@ -17,10 +17,11 @@ from zerosys import (
     Unsupported,
     _numa,
     interleave_weights,
+    placement,
     set_home_node,
     set_interleave_weight,
 )
-from zerosys.policy import Bind, Interleave, PreferredMany
+from zerosys.policy import Bind, Interleave, PreferredMany, WeightedInterleave
 
 ROOT = Path(__file__).parent.parent
 NODE = min(_numa.mems_allowed())
@@ -68,7 +69,16 @@ def test_weights_of_this_machine_and_who_may_set_them():
     except Unsupported as refusal:
         need("weighted_interleave", str(refusal))
     assert weights[NODE] >= 1
-    need("root", None if os.geteuid() == 0 else "only root can become another user")
+    need("root", None if os.geteuid() == 0 else "only root may set weights, or become another user")
+    try:
+        set_interleave_weight(NODE, 7)
+        assert interleave_weights() == {**weights, NODE: 7}
+        with pages(4) as memory:
+            assert WeightedInterleave(NODE).apply(memory) == WeightedInterleave(NODE)
+            memory.map[0] = 1
+            assert placement(memory).nodes == {NODE: 1}
+    finally:
+        set_interleave_weight(NODE, weights[NODE])
     code = f"""
 import os
 from zerosys import set_interleave_weight

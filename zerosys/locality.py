@@ -149,6 +149,8 @@ _FINDERS: dict[str, Callable[[str, str, Trail], tuple[int | None, str, str]]] = 
 def _climb(base: str, folder: str, trail: Trail) -> tuple[int | None, str]:
     """The node of the device at *folder*: its own, that of the nearest one above that has one, its CPUs'."""
     top = os.path.realpath(f"{base}/sys/devices")
+    if not folder.startswith(f"{top}/") and os.path.isdir(f"{folder}/device"):
+        folder = os.path.realpath(f"{folder}/device")  # a tree that was copied without its links
     here, nearest = folder, None
     while here == folder or here.startswith(f"{top}/"):
         told = number(f"{here}/numa_node")

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from zerosys import _numa
 from zerosys.extent import Extent, Memory, pages_of
-from zerosys.numa_maps import read_numa_maps
+from zerosys.numa_maps import bytes_by_node
 from zerosys.refusal import placement_error
 
 
@@ -76,11 +76,9 @@ def placement(memory: Memory | int, *, fd: int | HasFileno | None = None) -> Pla
 def _of_process(pid: int) -> Placement:
     # Not move_pages: it would be asked for each address that is mapped, page or not, and a
     # process maps terabytes that it never touches. The kernel's walk leaves those out.
-    when, nodes = time.time(), dict[int, int]()
-    for mapped in read_numa_maps(pid):
-        for node, pages in mapped.nodes.items():
-            nodes[node] = nodes.get(node, 0) + pages * mapped.page_size // PAGESIZE
-    return Placement(dict(sorted(nodes.items())), 0, 0, 0, PAGESIZE, when)
+    when = time.time()
+    nodes = {node: size // PAGESIZE for node, size in bytes_by_node(pid).items()}
+    return Placement(nodes, 0, 0, 0, PAGESIZE, when)
 
 
 def _sorted_out(counts: dict[int, int], extent: Extent, fd: int | HasFileno | None, when: float) -> Placement:
