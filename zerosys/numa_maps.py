@@ -48,8 +48,7 @@ def read_numa_maps(pid: int, *, root: str = "") -> Iterator[MappedRange]:
     Raises ProcessLookupError where there is no such process (any more), PlacementError(EACCES) for
     one that may not be looked into, Unsupported for a kernel without NUMA.
     """
-    for line in _lines(pid, root):
-        yield parse_range(line.decode(errors="surrogateescape"))
+    return map(parse_range, process_lines(pid, "numa_maps", root=root))
 
 
 def bytes_by_node(pid: int, *, root: str = "") -> dict[int, int]:
@@ -58,24 +57,25 @@ def bytes_by_node(pid: int, *, root: str = "") -> dict[int, int]:
     Pages of every size count, those of several processes whole.
     """
     # Most of a process's mappings end alike ("N0=1 kernelpagesize_kB=4"): each ending is read once.
-    endings: dict[bytes, int] = {}
-    for line in _lines(pid, root):
-        at = line.find(b" N")
+    endings: dict[str, int] = {}
+    for line in process_lines(pid, "numa_maps", root=root):
+        at = line.find(" N")
         if at >= 0:
             ending = line[at:]
             endings[ending] = endings.get(ending, 0) + 1
     found: dict[int, int] = {}
     for ending, times in endings.items():
-        mapped = parse_range(f"0 default{ending.decode()}")
+        mapped = parse_range(f"0 default{ending}")
         for node, pages in mapped.nodes.items():
             found[node] = found.get(node, 0) + pages * mapped.page_size * times
     return dict(sorted(found.items()))
 
 
-def _lines(pid: int, root: str) -> Iterator[bytes]:
+def process_lines(pid: int, name: str, *, root: str = "") -> Iterator[str]:
+    """The lines of *pid*'s file *name*, such as smaps, as they are read; raises as read_numa_maps()."""
     whose = f"{root}/proc/{pid or 'self'}"
     try:
-        with open(f"{whose}/numa_maps", "rb") as lines:
+        with open(f"{whose}/{name}", errors="surrogateescape", newline="\n") as lines:
             yield from lines
     except FileNotFoundError:
         raise _missing(pid, whose) from None
