@@ -59,6 +59,26 @@ def test_migrate_to_where_it_is_moves_nothing_and_says_so():
     assert "moved 0.0 MiB, stayed 0.0 MiB" in zerosys("migrate", "self", "0", "0").stdout
 
 
+def test_without_a_node_directory_there_is_one_node():
+    hidden = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs none /sys/devices/system/node && exec "$@"',
+        "sh",
+    ]
+    outcomes = {}
+    for line in ("stat self --json", "top --json", "migrate self 0 0 --json", "hugepages --json"):
+        command = [*hidden, sys.executable, "-m", "zerosys", *line.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), line
+        outcomes[line.split()[0]] = json.loads(done.stdout)
+    [node] = outcomes["top"]["nodes"]
+    assert node["node"] == 0 and node["memory_total"] > 0 and node["counters"] == {}
+    assert {one["node"] for one in outcomes["hugepages"]["pools"]} <= {0}
+
+
 def test_hugepages_lists_each_pool():
     listed = json.loads(zerosys("hugepages", "--json").stdout)["pools"]
     assert listed == json.loads(zerosys("hugepages", "show", "--json").stdout)["pools"]
