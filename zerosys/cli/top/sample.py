@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from zerosys.machine import node_ids
-from zerosys.numa_maps import read_numa_maps
+from zerosys.numa_maps import bytes_by_node
 from zerosys.sysfs import sizes, text
 
 #: What the kernel counts of each node's pages, in its order; see numastat in the kernel's documentation.
@@ -34,10 +34,7 @@ class ProcessSample:
 
     def __init__(self, pid: int, name: str, uid: int) -> None:
         self.pid, self.name, self.uid = pid, name, uid
-        self.nodes: dict[int, int] = {}
-        for mapped in read_numa_maps(pid):
-            for node, pages in mapped.nodes.items():
-                self.nodes[node] = self.nodes.get(node, 0) + pages * mapped.page_size
+        self.nodes = bytes_by_node(pid)
 
     @property
     def bytes(self) -> int:
