@@ -53,9 +53,10 @@ static inline uint64_t zs_message_lay(struct zs_ring_writer *w, uint64_t ahead, 
 /* Publish records that were laid, of span counts together. */
 static inline void zs_message_publish(struct zs_ring_writer *w, uint64_t span)
 {
+    /* Before the head: who joins there knows the next message's number. A writer that dies in between
+     * has numbered a message that nobody gets, which counts as lost. */
+    ZS_RING_STORE(&w->ring.control->sequence, w->sequence, RELAXED, data);
     zs_writer_publish(w, span);
-    /* After the head: who dies in between counts one message twice, and loses none. */
-    ZS_RING_STORE(&w->ring.control->sequence, w->sequence, RELAXED, none);
 }
 
 /* The message at count, of which waiting counts are published. -EPROTO for a length that does not fit;

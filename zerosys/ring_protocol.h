@@ -6,13 +6,15 @@
  * Each ordering has a name, and stands at both of its ends:
  *   SYNC data   publish: store-release head          | observe: load-acquire head
  *   SYNC space  release: store-release tail          | reclaim: load-acquire tail
- *   SYNC slot   leave, join: store-release state     | reclaim: load-acquire state
- *   SYNC join   reclaim: floor, fence, slots         | join: slot, fence, floor          (seq_cst)
- *   SYNC bound  reclaim, lap: store-release floor    | join, catch up: load floor, then a head not below it
+ *   SYNC slot   leave: store-release state; join: fence, then state | reclaim: load-acquire state, then tail
+ *   SYNC join   reclaim: floor, fence, slots         | join: slot, fence, floor, head    (seq_cst)
+ *   SYNC bound  lap: store-release floor             | join, catch up: load-acquire floor, then a head not below it
  *   SYNC lap    overwrite: floor, fence, data        | intact: data, fence, floor
  *   SYNC end    close: store-release closed          | ended: load-acquire closed, then head
  *   SYNC wake   publish: head, fence, dozers         | doze: dozers, fence, head         (seq_cst)
- *   SYNC room   release: tail, fence, doze           | doze: doze, fence, tails          (seq_cst) */
+ *   SYNC room   release: tail, fence, doze           | doze: doze, fence, tails          (seq_cst)
+ * What has no order of its own has it from a fence beside it, or from the kernel's byte lock between two
+ * owners of one place. tests/explorer/ takes out each of these in turn, and finds what breaks. */
 #ifndef ZEROSYS_RING_PROTOCOL_H
 #define ZEROSYS_RING_PROTOCOL_H
 
@@ -131,14 +133,14 @@ static inline int zs_writer_reclaim(struct zs_ring_writer *w)
         ZS_RING_STORE(&control->high_water, held, RELAXED, none);
     if (held == w->head - w->floor)
         return 0;
-    ZS_RING_STORE(&control->floor, w->head - held, RELEASE, bound);
+    ZS_RING_STORE(&control->floor, w->head - held, RELAXED, join);
     ZS_RING_FENCE(SEQ_CST, join);
     rc = zs_ring_held(&w->ring, w->head, w->floor, &again);
     if (rc < 0)
         return rc;
     if (again > held) {
         held = again;
-        ZS_RING_STORE(&control->floor, w->head - held, RELEASE, bound);
+        ZS_RING_STORE(&control->floor, w->head - held, RELAXED, join);
     }
     w->floor = w->head - held;
     return 0;
@@ -183,7 +185,7 @@ static inline void zs_writer_publish(struct zs_ring_writer *w, uint64_t n)
 static inline uint64_t zs_writer_dozers(struct zs_ring_writer *w)
 {
     ZS_RING_FENCE(SEQ_CST, wake);
-    return ZS_RING_LOAD(&w->ring.control->dozers, ACQUIRE, wake);
+    return ZS_RING_LOAD(&w->ring.control->dozers, RELAXED, wake);
 }
 
 /* End the stream: what is published stays readable, and nothing follows. */
@@ -198,7 +200,7 @@ static inline int zs_writer_begin(struct zs_ring_writer *w, const struct zs_ring
 {
     struct zs_ring_control *control = ring->control;
     w->ring = *ring;
-    w->head = ZS_RING_LOAD(&control->head, ACQUIRE, data);
+    w->head = ZS_RING_LOAD(&control->head, RELAXED, none); /* the lock ordered it */
     w->floor = ZS_RING_LOAD(&control->floor, RELAXED, none);
     w->sequence = ZS_RING_LOAD(&control->sequence, RELAXED, none);
     if (w->head - w->floor > ring->limit || !zs_ring_possible(ring, w->head) || !zs_ring_possible(ring, w->floor))
@@ -207,7 +209,7 @@ static inline int zs_writer_begin(struct zs_ring_writer *w, const struct zs_ring
     if (ZS_RING_LOAD(&control->whole_at, RELAXED, none) == w->head)
         ZS_RING_STORE(&control->whole_at, w->head - 1, RELAXED, data);
     ZS_RING_STORE(&control->doze, 0, RELAXED, room);
-    ZS_RING_STORE(&control->state, ZS_RING_ACTIVE, RELEASE, slot);
+    ZS_RING_STORE(&control->state, ZS_RING_ACTIVE, RELAXED, none);
     return 0;
 }
 
@@ -217,13 +219,12 @@ static inline void zs_writer_leave(struct zs_ring_writer *w)
 }
 
 /* Free the slot of a reader that is dead, and forget what it had not released; the caller is the writer
- * and has its byte lock, so nobody can be in it. */
+ * and has its byte lock, so nobody can be in it. Whoever joins there clears the dead one's bit and word;
+ * until then a wake of it wakes nobody. */
 static inline void zs_ring_evict(const struct zs_ring *ring, struct zs_ring_slot *slot)
 {
-    ZS_RING_AND(&ring->control->dozers, ~(1ULL << (slot - ring->slots)), RELAXED, wake);
-    ZS_RING_STORE(&slot->doze, 0, RELAXED, wake);
     ZS_RING_STORE(&slot->tail, ZS_RING_LOAD(&ring->control->head, RELAXED, none), RELAXED, space);
-    ZS_RING_STORE(&slot->state, ZS_RING_FREE, RELEASE, slot);
+    ZS_RING_STORE(&slot->state, ZS_RING_FREE, RELAXED, slot);
 }
 
 /* -- joining: the caller has the slot's byte lock --------------------------------------------------- */
@@ -235,8 +236,8 @@ static inline uint64_t zs_ring_oldest(const struct zs_ring *ring, const struct z
     uint64_t most = 0;
     for (uint32_t i = 0; i < ring->count; i++) {
         struct zs_ring_slot *slot = &ring->slots[i];
-        uint32_t state = ZS_RING_LOAD(&slot->state, ACQUIRE, slot);
-        uint64_t ahead = ZS_RING_LOAD(&slot->tail, ACQUIRE, space) - floor;
+        uint32_t state = ZS_RING_LOAD(&slot->state, RELAXED, join);
+        uint64_t ahead = ZS_RING_LOAD(&slot->tail, RELAXED, join) - floor;
         if (state == ZS_RING_ACTIVE && slot != mine)
             return floor;
         if ((state == ZS_RING_FREE || slot == mine) && ahead <= ring->limit && ahead > most)
@@ -252,16 +253,16 @@ static inline int zs_reader_hold(struct zs_ring_reader *r)
     int patience = ZS_RING_PATIENCE;
     for (;;) {
         ZS_RING_STORE(&r->slot->tail, r->tail, RELAXED, join);
-        ZS_RING_STORE(&r->slot->state, ZS_RING_JOINING, RELEASE, slot);
+        ZS_RING_STORE(&r->slot->state, ZS_RING_JOINING, RELAXED, join);
         ZS_RING_FENCE(SEQ_CST, join);
-        floor = ZS_RING_LOAD(&r->ring.control->floor, ACQUIRE, bound);
+        floor = ZS_RING_LOAD(&r->ring.control->floor, RELAXED, join);
         if (!zs_ring_after(floor, r->tail))
             break;
         if (!--patience)
             return -EPROTO;
         r->tail = floor;
     }
-    ZS_RING_STORE(&r->slot->state, ZS_RING_ACTIVE, RELEASE, slot);
+    ZS_RING_STORE(&r->slot->state, ZS_RING_ACTIVE, RELAXED, join);
     return 0;
 }
 
@@ -279,13 +280,13 @@ static inline int zs_reader_join(struct zs_ring_reader *r, const struct zs_ring 
     r->high_water = ZS_RING_LOAD(&r->slot->high_water, RELAXED, none);
     ZS_RING_AND(&control->dozers, ~r->bit, RELAXED, wake);
     ZS_RING_STORE(&r->slot->doze, 0, RELAXED, wake);
-    if (ZS_RING_LOAD(&r->slot->state, ACQUIRE, slot) == ZS_RING_ACTIVE)
-        r->tail = ZS_RING_LOAD(&r->slot->tail, ACQUIRE, space);
+    if (ZS_RING_LOAD(&r->slot->state, RELAXED, join) == ZS_RING_ACTIVE) /* the lock ordered both */
+        r->tail = ZS_RING_LOAD(&r->slot->tail, RELAXED, join);
     else if (oldest)
         r->tail = zs_ring_oldest(ring, r->slot, ZS_RING_LOAD(&control->floor, ACQUIRE, bound));
     else {
         r->tail = ZS_RING_LOAD(&control->head, ACQUIRE, data);
-        r->sequence = ZS_RING_LOAD(&control->sequence, RELAXED, none);
+        r->sequence = ZS_RING_LOAD(&control->sequence, RELAXED, data);
         r->known = 1;
     }
     if (ring->on_full != ZS_RING_OVERWRITE) {
@@ -293,7 +294,7 @@ static inline int zs_reader_join(struct zs_ring_reader *r, const struct zs_ring 
             return rc;
     } else {
         ZS_RING_STORE(&r->slot->tail, r->tail, RELAXED, join);
-        ZS_RING_STORE(&r->slot->state, ZS_RING_ACTIVE, RELEASE, slot);
+        ZS_RING_STORE(&r->slot->state, ZS_RING_ACTIVE, RELAXED, join);
     }
     r->next = r->head = r->tail;
     return zs_ring_possible(ring, r->tail) ? 0 : -EPROTO;
@@ -363,7 +364,7 @@ static inline uint32_t zs_reader_awaited(struct zs_ring_reader *r)
     if (r->ring.on_full != ZS_RING_BLOCK)
         return 0;
     ZS_RING_FENCE(SEQ_CST, room);
-    return ZS_RING_LOAD(&r->ring.control->doze, ACQUIRE, room);
+    return ZS_RING_LOAD(&r->ring.control->doze, RELAXED, room);
 }
 
 /* Whether the writer closed; then the head that is observed next is the last. */

@@ -102,7 +102,7 @@ static inline int zs_reader_doze(struct zs_ring_reader *r, uint64_t n, int64_t n
     int rc, slept = 0;
     ZS_RING_STORE(&r->slot->want, r->next + n, RELAXED, wake);
     ZS_RING_STORE(&r->slot->doze, 1, RELAXED, wake);
-    ZS_RING_OR(&control->dozers, r->bit, RELEASE, wake);
+    ZS_RING_OR(&control->dozers, r->bit, RELAXED, wake);
     ZS_RING_FENCE(SEQ_CST, wake);
     rc = zs_reader_ready(r, n);
     if (rc == 0) {
@@ -120,7 +120,7 @@ static inline int zs_writer_doze(struct zs_ring_writer *w, uint64_t n, int64_t n
     struct zs_ring_control *control = w->ring.control;
     int rc, slept = 0;
     ZS_RING_STORE(&control->want, w->head + n - w->ring.limit, RELAXED, room);
-    ZS_RING_STORE(&control->doze, 1, RELEASE, room);
+    ZS_RING_STORE(&control->doze, 1, RELAXED, room);
     ZS_RING_FENCE(SEQ_CST, room);
     rc = zs_writer_room(w, n);
     if (rc == 0) {
