@@ -102,6 +102,14 @@ def test_several_processes_are_told_and_a_dead_one_is_named(holder):
     assert zerosys("stat", "4194305").stdout == ""
 
 
+def test_a_process_that_ended_and_was_not_waited_for_has_no_memory():
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        [one] = told(str(ended.pid))
+        assert (one["mappings"], one["bytes"], one["swapped"]) == (0, 0, 0)
+        assert "no memory of its own" in zerosys("stat", str(ended.pid)).stdout
+
+
 def test_another_users_process_is_named_with_the_remedy():
     with subprocess.Popen(["setpriv", "--reuid=65534", "--clear-groups", "sleep", "60"]) as stranger:
         bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "zerosys", "stat"]

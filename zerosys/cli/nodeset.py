@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zerosys.machine import topology
+from zerosys.policy import why_not
 from zerosys.selection import node_set
 
 TYPE_CHECKING = False
@@ -12,14 +14,17 @@ if TYPE_CHECKING:
 def numactl_set(text: str) -> Set[int]:
     """The nodes that *text* means; unlike node_set(), nothing and all but all are sets, too.
 
-    Raises ValueError and PlacementError, which say what is wrong, as node_set().
+    As numactl has it, a node on which this process can have no memory is none. Raises ValueError
+    and PlacementError, which say what is wrong.
     """
     words = text.strip()
     if not words:
         return frozenset()
-    if words.startswith("!"):
-        return node_set("all") - node_set(words[1:])
-    return node_set(words)
+    nodes = node_set(words.removeprefix("!"))
+    barred = nodes - topology().allowed_nodes
+    if barred:
+        raise ValueError(why_not(barred))
+    return node_set("all") - nodes if words.startswith("!") else nodes
 
 
 def c_number(text: str) -> tuple[int, str]:

@@ -12,7 +12,6 @@ from zerosys.cli.nodeset import c_number, numactl_set
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Set
 
 OPTIONS = (
     Option("f", "", "FILE", help="memory that is FILE's, which exists and is long enough"),
@@ -60,7 +59,7 @@ def main(argv: list[str], prog: str) -> int:
             return _usage(prog)
     if POLICIES[job.policy]:
         try:
-            job.nodes = _nodes(words[0])
+            job.nodes = numactl_set(words[0])
         except (ValueError, OSError) as wrong:
             print(f"<{words[0]}> is invalid")
             print(f"{prog}: {wrong.strerror if isinstance(wrong, OSError) else wrong}", file=sys.stderr)
@@ -87,17 +86,6 @@ def _size(text: str) -> int:
     """The bytes of *text*: what follows the number counts by its first letter, and else is nothing."""
     number, rest = c_number(text)
     return number << {"k": 10, "m": 20, "g": 30}.get(rest[:1].lower(), 0) & (1 << 64) - 1
-
-
-def _nodes(text: str) -> Set[int]:
-    """The nodes of *text*. A policy takes none that has no memory, as in the original."""
-    from zerosys.machine import topology
-    from zerosys.policy import why_not
-
-    nodes = numactl_set(text)
-    if nodes - topology().nodes_with_memory:
-        raise ValueError(why_not(frozenset(nodes)))
-    return nodes
 
 
 def _usage(prog: str) -> int:

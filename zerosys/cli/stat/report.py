@@ -114,6 +114,8 @@ def text(one: Process, largest: int) -> str:
 
 def _heading(one: Process) -> str:
     parts = [f"{plain(one.name)}, user {owner_name(one.owner)}" if one.name else "ended meanwhile"]
+    if not one.tally.all.mappings:
+        parts.append("no memory of its own: a kernel thread, or ended and not waited for")
     for what, size in (("swapped", one.totals.swapped), ("locked", one.totals.locked)):
         if size:
             parts.append(f"{mib(size)} MiB {what}")

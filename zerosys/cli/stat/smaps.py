@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from zerosys.errors import Unsupported
@@ -20,6 +21,11 @@ class Totals:
             told = dict(filter(None, map(_field, process_lines(pid, "smaps_rollup"))))
         except Unsupported:
             told = {}
+        except ProcessLookupError:
+            if not os.path.isdir(f"/proc/{pid}"):
+                raise
+            # A kernel thread, or one that ended and was not waited for: it is there, and has no memory.
+            told = dict.fromkeys((*_HUGE, "Swap", "Locked"), 0)
         self.swapped = told.get("Swap")
         self.locked = told.get("Locked")
         self.transparent_huge = sum(told.get(name, 0) for name in _HUGE) if told else None
