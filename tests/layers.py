@@ -19,10 +19,9 @@ LAYERS = [
         _descriptor _rights
         _memfd _range _populate _mmap _loan _dlpack _buckets
         _numa
-        _nonblock _transfer _relay _steps _fanout _zerocopy
+        _nonblock _transfer _relay _steps _fanout _lend _zerocopy
         _ring _ring_reader _ring_writer _atomics
         _exec _sysv
-        _nonblock _transfer _relay
         _ring _ring_end _ring_reader _ring_writer _ring_items _ring_messages
         _atomics
         """,
@@ -52,6 +51,7 @@ GROUND = {"_result", "_args"}
 TAKES = {
     "_buckets": {"_mmap"},
     "_fanout": {"_nonblock", "_transfer"},
+    "_lend": {"_splice", "_transfer"},
     "_mmap": {"_memfd", "_range", "_populate"},
     "_populate": {"_range"},
     "_relay": {"_transfer"},

@@ -6,10 +6,11 @@ import mmap
 import os
 
 import pytest
-from ends import no_descriptor_left
+from ends import Background, no_descriptor_left
 
 import zerosys
-from zerosys._splice import IOV_MAX
+from zerosys._lend import lend
+from zerosys._splice import IOV_MAX, pipe_capacity, pipe_occupancy
 from zerosys.flags import SpliceFlag
 
 PAGE = mmap.PAGESIZE
@@ -149,3 +150,29 @@ def test_a_gift_to_a_reading_end_is_refused_before_it_fills_and_empties_the_buff
     with pytest.raises(ValueError, match="reading end"):
         zerosys.vmsplice(pipe[0], bytearray(PAGE), SpliceFlag.GIFT)
     assert os.read(pipe[0], 10) == b"kept"
+
+
+@pytest.mark.parametrize("spin", [0, 0.001])
+def test_buffers_are_lent_in_turn_until_the_count_is_reached(spin):
+    reader, writer = os.pipe()
+    with open(reader, "rb") as source:
+        collector = Background(source.read)
+        assert lend([b"a" * 5000, b"b" * 3000], writer, 20_000, timeout=30, spin=spin) == 20_000
+        os.close(writer)
+        assert collector.result() == (b"a" * 5000 + b"b" * 3000) * 2 + b"a" * 4000
+
+
+def test_lending_to_a_pipe_that_nobody_reads_ends_in_time_and_tells_how_much_went():
+    reader, writer = os.pipe()
+    with pytest.raises(TimeoutError) as late:
+        lend([bytes(4096)], writer, 1 << 20, timeout=0.1)
+    # Of a buffer that begins within a page, two pages fill two slots.
+    assert late.value.moved == pipe_occupancy(reader) > pipe_capacity(writer) // 4
+    os.close(reader)
+    with pytest.raises(BrokenPipeError) as broken:
+        lend([bytes(4096)], writer, 1)
+    assert broken.value.moved == 0
+    os.close(writer)
+    for wrong in ([], [b""]):
+        with pytest.raises(ValueError, match="buffer"):
+            lend(wrong, 1, 1)

@@ -86,7 +86,7 @@ static inline ssize_t zs_branch_copy(struct zs_branch *b)
 
 static inline ssize_t zs_branch_splice(struct zs_branch *b)
 {
-    if (b->dst.kind == ZS_OTHER && !zs_ready(b->dst.fd, POLLOUT))
+    if (b->dst.kind == ZS_OTHER && zs_would_sleep(&b->dst, POLLOUT))
         return -EAGAIN;
     ssize_t n = zs_splice(b->pipe[0], NULL, b->dst.fd, zs_end_offset(&b->dst), b->held, SPLICE_F_NONBLOCK);
     if (n > 0) {

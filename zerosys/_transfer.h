@@ -67,6 +67,8 @@ static inline int zs_carried(struct zs_transfer *t, ssize_t n)
 {
     if (n == 0)
         return zs_doubtful_end(t) ? zs_fall_back(t, ZS_SOURCE) : zs_ended(t);
+    if (n == -EAGAIN && t->spinning)
+        return zs_wants(t, ZS_SOURCE); /* or the sink: who it is matters to a sleep only */
     if (n == -EAGAIN)
         return zs_wants(t, t->src.kind == ZS_FILE || zs_ready(t->src.fd, POLLIN) ? ZS_SINK : ZS_SOURCE);
     if (zs_refused(t, n))
@@ -82,7 +84,7 @@ static inline int zs_carry_splice(struct zs_transfer *t)
 {
     if (t->src.kind != ZS_PIPE && zs_would_sleep(&t->src, POLLIN))
         return zs_wants(t, ZS_SOURCE);
-    if (t->dst.kind == ZS_OTHER && !zs_ready(t->dst.fd, POLLOUT))
+    if (t->dst.kind == ZS_OTHER && zs_would_sleep(&t->dst, POLLOUT))
         return zs_wants(t, ZS_SINK);
     return zs_carried(t, zs_splice(t->src.fd, zs_end_offset(&t->src), t->dst.fd, zs_end_offset(&t->dst),
                                    zs_room(t, ZS_CHUNK), SPLICE_F_NONBLOCK));
@@ -193,7 +195,7 @@ static inline int zs_drain(struct zs_transfer *t)
     ssize_t n;
     if (t->path == ZS_BUFFER)
         n = zs_give(&t->dst, t->buffer + t->buffer_at, t->stranded);
-    else if (t->dst.kind == ZS_OTHER && !zs_ready(t->dst.fd, POLLOUT))
+    else if (t->dst.kind == ZS_OTHER && zs_would_sleep(&t->dst, POLLOUT))
         n = -EAGAIN;
     else
         n = zs_splice(t->pipe[0], NULL, t->dst.fd, zs_end_offset(&t->dst), t->stranded,

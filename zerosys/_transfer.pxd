@@ -78,6 +78,7 @@ cdef extern from "_transfer_state.h" nogil:
         unsigned long long copied
         long long stall
         long long progressed
+        long long spin
         double rate
         long long credited
 

@@ -19,6 +19,7 @@ class Transfer:
         strict: bool = False,
         stable: bool = False,
         rate: SupportsFloat | None = None,
+        spin: SupportsFloat = 0.0,
         _borrows: bool = False,
     ) -> Self: ...
     def run(

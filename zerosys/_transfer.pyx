@@ -78,7 +78,7 @@ cdef class Transfer:
     or all until the source ends or the memory does. Offsets are for files; None uses
     and advances the file's own position. *pipe_size* is a wish for the private pipe
     between two ends of which neither is a pipe; :attr:`pipe_size` tells what was got.
-    *rate* is the most bytes a second.
+    *rate* is the most bytes a second; *spin* the seconds to try again before a sleep.
 
     A blocking socket as the sink of a splice gets O_NONBLOCK while a run lasts; never
     on descriptors 0 to 2, nor with *touch_flags* false: the bytes are then read and
@@ -93,7 +93,7 @@ cdef class Transfer:
 
     def __cinit__(self, src, dst, count=None, *, offset_src=None, offset_dst=None,
                   pipe_size=1 << 20, touch_flags=True, strict=False, stable=False, rate=None,
-                  _borrows=False):
+                  spin=0.0, _borrows=False):
         cdef ssize_t rc
         memset(&self.t, 0, sizeof(transfer))
         self.t.src.fd = self.t.dst.fd = self.t.pipe[0] = self.t.pipe[1] = -1
@@ -105,6 +105,7 @@ cdef class Transfer:
         if wish == 0:
             raise ValueError("pipe_size must be at least 1, not 0: a pipe has at least one page")
         self.t.pipe_wish = wish
+        self.t.spin = <long long>(1e9 * seconds_of(spin, "spin"))
         if rate is not None:
             self.t.rate = PyFloat_AsDouble(rate)
             self.t.credited = c_clock(CLOCK_MONOTONIC)

@@ -59,6 +59,8 @@ struct zs_transfer {
     int futile;              /* sleeps that ended at once and brought nothing */
     long long stall;         /* ns that may pass without progress; -1: any */
     long long progressed;    /* when there last was some */
+    long long spin;          /* ns to try again before a sleep: a sleep costs more than most waits */
+    int spinning;
     double rate;             /* bytes a second; 0: as fast as can be */
     double credit;           /* bytes that the rate allows now */
     long long credited;      /* up to when */

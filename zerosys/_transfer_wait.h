@@ -7,15 +7,30 @@
 #define ZS_SLICE 50000000LL     /* ns of one step */
 #define ZS_PATIENCE 500000000LL /* ns of one sleep: a signal that just missed it waits no longer */
 
+/* Try again for as long as a sleep and waking up would take, which a busy other end makes short work of. */
+static inline int zs_transfer_spin(struct zs_transfer *t)
+{
+    long long until = zs_clock(CLOCK_MONOTONIC) + t->spin;
+    int rc;
+    t->spinning = 1;
+    do
+        rc = zs_transfer_once(t);
+    while ((rc == ZS_WANT_SOURCE || rc == ZS_WANT_SINK) && zs_clock(CLOCK_MONOTONIC) < until);
+    t->spinning = 0;
+    return rc == ZS_WANT_SOURCE || rc == ZS_WANT_SINK ? zs_transfer_once(t) : rc;
+}
+
 /* ZS_DONE, what is waited for, ZS_WORKING when *until* (ns of CLOCK_MONOTONIC_COARSE) is past, or
  * -errno with t->side. */
 static inline int zs_transfer_step_until(struct zs_transfer *t, long long until)
 {
     int rc;
     t->side = ZS_NEITHER;
-    do
+    do {
         rc = zs_transfer_once(t);
-    while (rc == ZS_WORKING && zs_clock(CLOCK_MONOTONIC_COARSE) < until);
+        if (t->spin && (rc == ZS_WANT_SOURCE || rc == ZS_WANT_SINK))
+            rc = zs_transfer_spin(t);
+    } while (rc == ZS_WORKING && zs_clock(CLOCK_MONOTONIC_COARSE) < until);
     return rc;
 }
 

@@ -57,6 +57,7 @@ def pump(
     rate: SupportsFloat | str | None = ...,
     progress: Progress | None = ...,
     pipe_size: SupportsIndex | str = ...,
+    spin: SupportsFloat = ...,
 ) -> PumpResult: ...
 
 
@@ -75,6 +76,7 @@ def pump(
     rate: SupportsFloat | str | None = None,
     progress: Callable[[Any], object] | None = None,
     pipe_size: SupportsIndex | str = 1 << 20,
+    spin: SupportsFloat = 0.0,
     unit: SupportsIndex = 1,
     on_slow: OnSlow = "block",
 ) -> PumpResult | FanOutResult:
@@ -91,7 +93,8 @@ def pump(
     the source's at the time of the call: pages are copied where a later write to the
     source would still be seen. *rate* is the most bytes a second, or text such as
     "10MiB". *progress* is called with a PumpResult about ten times a second while bytes
-    move. *pipe_size* is a wish for the private pipe. A blocking socket as *dst* is
+    move. *pipe_size* is a wish for the private pipe; *spin* the seconds to try again before
+    a sleep, worth while where the other end is as busy as this one. A blocking socket as *dst* is
     non-blocking meanwhile, but not descriptors 0 to 2, nor with *touch_flags* false:
     there the last hop is a copying send.
 
@@ -108,7 +111,7 @@ def pump(
     began = time.monotonic()
     wanted = _as_size(count)
     if isinstance(dst, list | tuple):
-        _refuse_for_many(offset_dst=offset_dst, rate=rate, stable=stable)
+        _refuse_for_many(offset_dst=offset_dst, rate=rate, stable=stable, spin=spin)
         return fan_out(
             src,
             dst,
@@ -155,6 +158,7 @@ def pump(
             strict=strict,
             stable=stable,
             rate=pace,
+            spin=spin,
         ) as transfer:
             result = _run(transfer, found_src, found_dst, began, deadline, stall_timeout, progress, ahead)
     if wanted is not None and result.bytes < wanted:
