@@ -96,12 +96,8 @@ def test_what_is_no_ring_is_refused(program):
     with MessageRing.create(4096) as ring, ring.handle() as handle:
         with zerosys.SharedRegion.create(8192) as other, other.handle() as empty:
             control, data = handle.filenos()
-            for fds, code in (
-                ((empty.fileno(), data), -11),
-                ((control, empty.fileno()), -71),
-                ((data, data), -11),
-            ):
-                child = subprocess.run(
-                    [program, "read-items", *map(str, fds), "0"], pass_fds=fds, capture_output=True, text=True
-                )
+            blank = empty.fileno()
+            for fds, code in (((blank, data), -11), ((control, blank), -71), ((data, data), -11)):
+                command = [program, "read-items", *map(str, fds), "0"]
+                child = subprocess.run(command, pass_fds=fds, capture_output=True, text=True)
                 assert int(child.stdout) == code, fds

@@ -1,10 +1,12 @@
 """Rings in other processes: as arguments, over Unix sockets, by name; and what a fork may not go on with."""
 
+import mmap
 import multiprocessing
 import os
 import pickle
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -93,6 +95,31 @@ def test_what_arrives_is_checked_and_closed():
             swapped = handle.RingHandle(*(os.dup(fd) for fd in reversed(made.filenos())), made.particulars)
             with swapped, pytest.raises((RingCorrupt, NotReady)):
                 MessageRing.attach(swapped)
+
+
+@pytest.mark.parametrize(
+    ("element", "size", "why"),
+    [
+        ("O", 8, "pointers"),
+        ("T{i:a:O:b:}", 12, "pointers"),
+        ("d", 1, "does not have 1 bytes"),
+        ("", 4, "do not fit"),
+        ("i\0", 4, "do not fit"),
+    ],
+)
+def test_a_format_that_would_be_followed_out_of_the_ring_is_refused(element, size, why):
+    with StreamRing.create(4096, f"V{size}") as ring, ring.handle() as handle:
+        with mmap.mmap(handle.fileno(), 0) as control:
+            control[96:104] = struct.pack("II", len(element), 0)
+            control[160 : 160 + len(element)] = element.encode()
+        with nothing_left(), pytest.raises(RingCorrupt, match=why):
+            StreamRing.attach(handle)
+
+
+def test_a_field_may_be_called_as_a_pointer_is():
+    dtype = np.dtype([("O", "i4"), ("P", "f4")])
+    with StreamRing.create(4096, dtype) as ring, ring.handle() as handle, StreamRing.attach(handle) as there:
+        assert there.dtype == dtype
 
 
 # -- names -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ from typing import Any, SupportsIndex, final
 
 import numpy
 from _typeshed import FileDescriptorLike, WriteableBuffer
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 class Full(Exception): ...
 
@@ -39,6 +39,7 @@ class Nothing:
     def __init__(self, format: str, size: SupportsIndex) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@disjoint_base
 class RingMemory:
     def __init__(self, control: WriteableBuffer, data_size: SupportsIndex) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...

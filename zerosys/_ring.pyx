@@ -10,11 +10,14 @@ from libc.string cimport memcpy, memset
 
 from zerosys._args cimport as_count, as_fd
 
+import re
 import struct
 
 # What memoryview reads by itself, and struct knows the size of: an item of another size would let it
 # read past the end.
-cdef str NATIVE = "cbB?hHiIlLqQnNfdePs"
+cdef str NATIVE = "cbB?hHiIlLqQnNfdes"
+# Codes of what would be followed to an address that a peer chose.
+cdef frozenset POINTERS = frozenset("OPX&")
 cdef tuple ON_FULL = ("block", "raise", "drop", "overwrite")
 cdef tuple ON_DEAD = ("raise", "evict")
 cdef tuple ALIVE_WORDS = ("dead", "alive", "unknown")
@@ -154,6 +157,8 @@ cdef class RingMemory:
             text = self.element.decode()
         except UnicodeDecodeError:
             corrupt("an item's format is no text")
+        if set(re.sub(":[^:]*:", "", text)) & POINTERS:
+            corrupt(f"an item's format {text!r} has pointers")
         single = text.removeprefix("@")
         if single.lstrip("0123456789") in NATIVE and len(single) == 1:
             if struct.calcsize(single) != self.element_size:

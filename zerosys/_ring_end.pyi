@@ -1,16 +1,20 @@
 from typing import Any, Self, final
 
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from zerosys._ring import RingMemory
 
+@disjoint_base
 class End:
     @property
     def closed(self) -> bool: ...
     @property
     def ring(self) -> RingMemory: ...
 
+@disjoint_base
 class Window:
+    def __init__(self, *args: object, **words: object) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...

@@ -6,13 +6,11 @@ from cpython.buffer cimport (
     PyObject_GetBuffer)
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.float cimport PyFloat_AsDouble
-from libc.errno cimport EAGAIN, EPIPE, EPROTO
+from libc.errno cimport EAGAIN, EBUSY, EPIPE, EPROTO
 
 from zerosys._args cimport as_count, as_fd
 from zerosys._result cimport fail, interrupted, or_errno
 from zerosys._ring cimport SPIN, corrupt
-
-from errno import EBUSY
 
 cdef extern from "<fcntl.h>" nogil:
     int F_DUPFD_CLOEXEC
@@ -30,6 +28,7 @@ if watch_forks() < 0:
     raise MemoryError("pthread_atfork")
 
 
+@cython.auto_pickle(False)
 @cython.no_gc_clear
 cdef class End:
     """What writer and reader have in common: a place in the ring, and its memory on lease."""
@@ -169,7 +168,7 @@ cdef class Window:
     bytes. They stay safe to touch afterwards, but what they show may then be overwritten.
     """
 
-    def __init__(self):
+    def __init__(self, *args, **words):
         raise TypeError("windows are made by claim() and peek()")
 
     def __dealloc__(self):

@@ -1,5 +1,6 @@
 """Writer and reader of a ring of items of one dtype."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -21,6 +22,7 @@ cdef extern from "Python.h":
 cdef int PATIENCE = 1000  # copies in a row that the writer may lap
 
 
+@cython.auto_pickle(False)
 cdef class StreamWriter(Writer):
     """The writer of a StreamRing, made by its writer(): a context manager that closes at exit.
 
@@ -206,6 +208,7 @@ cdef int get_items(object data, Py_buffer *view, RingMemory memory) except -1:
     return 0
 
 
+@cython.auto_pickle(False)
 cdef class StreamReader(Reader):
     """A reader of a StreamRing, made by its reader(): a context manager that frees its slot at exit.
 
@@ -218,14 +221,15 @@ cdef class StreamReader(Reader):
 
         Waits up to *timeout* seconds (None: for ever). A writer that claims more at once than
         is left beside *n* would wait for ever too: peek_some() takes what there is. Leaving the
-        window's ``with`` releases it, whatever happened there. Raises ValueError for more than the ring's limit,
-        TimeoutError, PeerDead, and BufferError under another window.
+        window's ``with`` releases it, whatever happened there. Raises ValueError for more than
+        the ring's limit, TimeoutError, PeerDead, and BufferError under another window.
         """
         cdef Py_ssize_t count = as_count(n, "n")
         if self.state != USABLE:
             self.refuse()
         self.fits(count)
-        if self.r.head - self.r.next < <uint64_t>count or self.r.ring.on_full == OVERWRITE or self.deferred:
+        if (self.r.head - self.r.next < <uint64_t>count or self.r.ring.on_full == OVERWRITE
+                or self.deferred):
             self.ready(count, timeout)
         return self.window(count)
 

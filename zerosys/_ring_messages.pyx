@@ -1,5 +1,6 @@
 """Writer and reader of a ring of messages."""
 
+cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -8,7 +9,8 @@ from libc.string cimport memcpy
 from zerosys._args cimport as_count
 from zerosys._ring cimport (
     OVERWRITE, c_ended, c_give_back, c_lapped, c_lose, c_message_commit, c_message_lay,
-    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, comes_after, corrupt, load_u64)
+    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, comes_after, corrupt,
+    load_u64)
 from zerosys._ring_end cimport USABLE, lend
 from zerosys._ring_reader cimport Peek, copy, get_room
 from zerosys._ring_writer cimport Claim
@@ -22,6 +24,7 @@ cdef int PATIENCE = 1000          # messages in a row that the writer may lap
 cdef Py_ssize_t LONG = 256 << 10  # from here on other threads may run while bytes are copied
 
 
+@cython.auto_pickle(False)
 cdef class MessageWriter(Writer):
     """The writer of a MessageRing, made by its writer(): a context manager that closes at exit.
 
@@ -195,6 +198,7 @@ cdef int get_bytes(object data, Py_buffer *view) except -1:
     return 0
 
 
+@cython.auto_pickle(False)
 cdef class MessageReader(Reader):
     """A reader of a MessageRing, made by its reader(): a context manager that frees its slot at exit.
 

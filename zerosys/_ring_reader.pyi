@@ -2,10 +2,12 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsFloat, SupportsIndex
 
 from _typeshed import FileDescriptorLike, ReadableBuffer
+from typing_extensions import disjoint_base
 
 from zerosys._ring import RingMemory
 from zerosys._ring_end import End, Window
 
+@disjoint_base
 class Reader(End):
     def __init__(
         self,

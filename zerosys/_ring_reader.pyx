@@ -28,6 +28,7 @@ cdef Py_ssize_t LONG = 256 << 10  # from here on other threads may run while byt
 cdef int64_t GLANCE = 1_000_000   # ns between two looks whether a device has finished
 
 
+@cython.auto_pickle(False)
 cdef class Reader(End):
     """What the readers of items and of messages have in common; made by ring.reader()."""
 

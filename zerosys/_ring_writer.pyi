@@ -2,10 +2,12 @@ from types import TracebackType
 from typing import Self, SupportsFloat, SupportsIndex
 
 from _typeshed import FileDescriptorLike, WriteableBuffer
+from typing_extensions import disjoint_base
 
 from zerosys._ring import RingMemory
 from zerosys._ring_end import End, Window
 
+@disjoint_base
 class Writer(End):
     def __init__(
         self,

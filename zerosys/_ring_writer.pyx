@@ -18,6 +18,7 @@ cdef Py_ssize_t LONG = 256 << 10  # from here on other threads may run while byt
 cdef int64_t SELDOM = SLICE       # ns between two looks at readers' lives by who does not wait
 
 
+@cython.auto_pickle(False)
 cdef class Writer(End):
     """What the writers of items and of messages have in common; made by ring.writer()."""
 

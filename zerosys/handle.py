@@ -215,9 +215,9 @@ def recv(sock: socket.socket, *, timeout: float | None = None) -> RegionHandle:
                 raise ValueError(f"a handle's message says {_body_size(head)} bytes and has {len(body)}")
         told = Particulars.from_json(body)
         if len(fds) != told.files:
+            plural = "s" if told.files > 1 else ""
             raise ValueError(
-                f"a handle comes with {told.files} descriptor{'s'[: told.files - 1]}, not {len(fds)}; what came "
-                "was closed"
+                f"a handle comes with {told.files} descriptor{plural}, not {len(fds)}; what came was closed"
             )
         return RingHandle(fds[0], fds[1], told) if told.files == 2 else RegionHandle(fds[0], told)
     except BaseException:
