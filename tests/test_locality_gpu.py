@@ -139,6 +139,20 @@ def test_a_library_that_refuses_is_a_tried_entry(nvml_alone):
     assert "CUDA driver: libcuda.so.1: cannot open" in answer[1]
 
 
+def test_a_driver_that_fails_is_a_tried_entry_and_nvml_answers(doubles):
+    started = "import ctypes; assert ctypes.CDLL('libcuda.so.1', mode=ctypes.RTLD_GLOBAL).cuInit(0) == 0\n"
+    [answer] = ask(doubles, TWO, "cuda:0", code=started + ASK, DOUBLE_CUDA_REFUSES="1")
+    assert answer[:3] == ["0", "NVML", "0000:17:00.0"]
+    assert answer[3] == "CUDA driver=cuDeviceGetCount answered 999"
+
+
+def test_a_library_of_another_name_is_a_tried_entry(nvml_alone, tmp_path):
+    (tmp_path / "libcuda.so.1").symlink_to(nvml_alone / "libnvidia-ml.so.1")
+    started = "import ctypes; ctypes.CDLL('libcuda.so.1', mode=ctypes.RTLD_GLOBAL)\n"
+    [answer] = ask(tmp_path, TWO, "cuda:0", code=started + ASK)
+    assert answer[0] == "error" and "libcuda.so.1 here is no driver" in answer[1]
+
+
 def test_a_library_of_another_kind_is_a_tried_entry(tmp_path):
     for name in nvidia.LIBRARIES.values():
         (tmp_path / name).write_bytes(b"no library\n" * 1000)

@@ -183,6 +183,23 @@ except OSError as refusal:
     )
 
 
+def test_a_process_that_is_killed_while_it_is_looked_at_is_gone_and_nothing_else():
+    for turn in range(30):
+        child = holder()
+        seen = []
+        try:
+            for mapped in read_numa_maps(child.pid):
+                seen.append(mapped)
+                if len(seen) == 1 + turn:
+                    child.kill()
+            placement(child.pid)
+        except ProcessLookupError:
+            pass
+        finally:
+            gone(child)
+        assert seen
+
+
 def test_looking_holds_nothing_open_even_if_it_is_left_in_the_middle():
     before = sorted(os.listdir("/proc/self/fd"))
     for _ in range(200):

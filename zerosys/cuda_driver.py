@@ -38,17 +38,24 @@ def running() -> list[CudaDevice] | None:
     except OSError:
         return None
     count = ctypes.c_int()
-    return None if library.cuDeviceGetCount(ctypes.byref(count)) == _NOT_INITIALIZED else _devices(library)
+    try:
+        idle = library.cuDeviceGetCount(ctypes.byref(count)) == _NOT_INITIALIZED
+        return None if idle else _devices(library)
+    except AttributeError as stranger:
+        raise DriverError(f"{LIBRARY} here is no driver: {stranger}") from None
 
 
 def asked_elsewhere() -> list[CudaDevice]:
     """The devices as the driver counts them, asked in a process of its own, which takes a second."""
     code = "from zerosys.cuda_driver import _tell; _tell()"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise DriverError(f"the driver did not answer in {_PATIENCE} s") from None
     if done.returncode:
         raise DriverError((done.stderr.strip().splitlines() or ["the driver's process ended"])[-1])
     words = [line.split() for line in done.stdout.splitlines()]

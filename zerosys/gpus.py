@@ -32,7 +32,7 @@ def cuda_address(base: str, word: str, trail: Trail) -> tuple[str, CudaDevice | 
         raise ValueError(f"cuda:{word}: write cuda:0 for CUDA's first device; gpu: takes a UUID")
     number = int(word)
     live = not base
-    devices = cuda_driver.running() if live else None
+    devices = _ask_here(trail) if live else None
     if devices is None:
         gpus, parent_of = known_gpus(base, trail)
         if gpus and _order_is_certain(gpus):
@@ -60,6 +60,14 @@ def _require(number: int, count: int) -> None:
         setting = os.environ.get("CUDA_VISIBLE_DEVICES")
         why = "" if setting is None else f" (CUDA_VISIBLE_DEVICES={setting!r})"
         raise missing(f"cuda:{number}", f"CUDA counts {count} devices here{why}")
+
+
+def _ask_here(trail: Trail) -> list[CudaDevice] | None:
+    try:
+        return cuda_driver.running()
+    except DriverError as refusal:
+        trail.note(DRIVER, str(refusal))
+        return None
 
 
 def _ask_elsewhere(trail: Trail) -> list[CudaDevice]:

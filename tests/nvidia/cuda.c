@@ -2,7 +2,7 @@
  * the GPUs backwards, as a driver may that puts the fastest first. */
 #include "gpus.h"
 
-enum { SUCCESS = 0, INVALID = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100, HOST_NUMA_ID = 134 };
+enum { SUCCESS = 0, INVALID = 1, NOT_INITIALIZED = 3, NO_DEVICE = 100, UNKNOWN = 999, HOST_NUMA_ID = 134 };
 
 static struct gpu all[16];
 static int started, count;
@@ -15,7 +15,12 @@ int cuInit(unsigned flags)
     started = 1;
     return SUCCESS;
 }
-int cuDeviceGetCount(int *n) { return started ? (*n = count, SUCCESS) : NOT_INITIALIZED; }
+int cuDeviceGetCount(int *n)
+{
+    if (getenv("DOUBLE_CUDA_REFUSES"))
+        return UNKNOWN;
+    return started ? (*n = count, SUCCESS) : NOT_INITIALIZED;
+}
 int cuDeviceGet(int *device, int i) { return i < count ? (*device = i, SUCCESS) : INVALID; }
 
 int cuDeviceGetPCIBusId(char *to, int room, int device)
