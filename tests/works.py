@@ -5,9 +5,10 @@ import socket
 from contextlib import suppress
 from typing import ClassVar
 
+import cuda_rig
 from failing import Work
 
-from zerosys import filling, handle, names
+from zerosys import cuda, filling, handle, names
 from zerosys.region import SharedRegion
 from zerosys.shared_memory import ShareableList, SharedMemory
 
@@ -379,6 +380,55 @@ class Collect(Work):
     def clear(self):
         with suppress(FileNotFoundError):
             os.unlink(PATH)
+
+
+# -- register with a device, which is the double -----------------------------------------------
+
+
+class Register(Work):
+    """The kernel is only asked what is mapped there; a refusal of that is one of the registration."""
+
+    calls = frozenset({"openat"})
+
+    def prepare(self):
+        self.rig = cuda_rig.DoubleRig()
+        self.rig.make_current()
+        self.region = SharedRegion.create(3 * PAGE, pages="base")
+
+    def work(self):
+        return cuda.register(self.region)
+
+    def check(self, made):
+        assert made.pinned == self.region.pinned == 3 * PAGE
+        made.close()
+
+    def clear(self):
+        assert (self.region.pinned, self.region.views, self.rig.double.ranges) == (0, 0, [])
+        self.region.close()
+        self.region = self.rig = None
+        cuda_rig.remove()
+
+
+class TakeFromAHostPool(Register):
+    calls = Create.calls
+
+    def prepare(self):
+        super().prepare()
+        filling._recent.clear()
+        self.pool = cuda.HostPool()
+
+    def work(self):
+        return self.pool.acquire(3 * PAGE)
+
+    def check(self, made):
+        assert made.region.pinned == 3 * PAGE
+        made.release()
+
+    def clear(self):
+        self.pool.close()
+        assert self.pool.stats().held_bytes == 0
+        self.pool = None
+        super().clear()
 
 
 HUGE = (CreateHuge, CreateNamedHuge, AttachHuge, CloseHuge)

@@ -51,9 +51,7 @@ def pools(root: str | os.PathLike[str] = "/") -> Mapping[int, Mapping[int, Pool]
     return {node: _of_node(os.fspath(root), node) for node in node_ids(root)}
 
 
-def pool(
-    node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.PathLike[str] = "/"
-) -> Pool:
+def pool(node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.PathLike[str] = "/") -> Pool:
     """The pool of *node* for pages of *size* ("2MiB", bytes; None: the default size).
 
     Raises PlacementError(ENODEV) for a node that does not exist, ValueError for a size

@@ -35,10 +35,10 @@ def note(row: Pinned) -> None:
     _table = [kept.start for kept in rows], rows
 
 
-def forget(start: int) -> None:
-    """Take out the range that begins at *start*; quiet if there is none."""
+def forget(what: object) -> None:
+    """Take out the range of *what*; quiet if there is none."""
     global _table
-    rows = [row for row in _table[1] if row.start != start]
+    rows = [row for row in _table[1] if row.what is not what]
     _table = [row.start for row in rows], rows
 
 

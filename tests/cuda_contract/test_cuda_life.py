@@ -174,6 +174,24 @@ print(gpu.unregister(region.address))
     assert "its CUDA context is gone" in log
 
 
+def test_memory_is_registered_anew_after_a_reset_under_a_registration():
+    words, _ = run("""
+made = cuda.register(region)
+gpu.reset()
+gpu.make_current()
+again = cuda.register(region)
+print(again.registered_by, gpu.watched.calls["host_register"])
+made.close()
+print(region.pinned, gpu.register(region.address, 1 << 16))
+with cuda.DeviceView(region, "out", strict=True) as seen:
+    gpu.fill(seen.pointer, 5, 1 << 16)
+print(view[-1])
+again.close()
+print(region.pinned, gpu.unregister(region.address))
+""")
+    assert words == ["us", "2", "65536", "712", "5", "0", "713"]
+
+
 def test_pools_and_fences_survive_a_reset():
     words, log = run("""
 pool, device = cuda.HostPool(), cuda.DevicePool()

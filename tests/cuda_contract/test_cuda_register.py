@@ -12,6 +12,7 @@ from memory import PAGE
 
 from zerosys import Mapping, PlacementError, SharedRegion, cuda, pinned
 from zerosys.cuda import pins
+from zerosys.cuda.counters import counters
 from zerosys.errors import CudaError, NotRegisterable
 
 SIZE = 64 * PAGE
@@ -119,6 +120,17 @@ def test_a_hundred_dropped_ones_leave_nothing_registered(gpu):
     assert gpu.watched.calls["host_unregister"] == 100
 
 
+def test_the_collector_may_drop_one_at_any_moment(gpu, region):
+    """On the thread that counts a view, or makes a registration: their locks are held then."""
+    for lock in (counters.lock, pins.lock):
+        cycle = [cuda.register(region)]
+        cycle.append(cycle)
+        with lock:
+            del cycle
+            gc.collect()
+        assert region.pinned == 0
+
+
 def test_a_mirror_is_registered_whole(gpu, region):
     with Mapping(region, SIZE, mirror=True) as mirror, cuda.register(mirror) as made:
         assert made.pinned == 2 * SIZE and gpu.watched.calls["host_register"] == 1
@@ -165,6 +177,20 @@ def test_registering_again_is_counted(gpu, region):
     outer.close()
     assert region.pinned == 0
     assert gpu.watched.calls["host_register"] == gpu.watched.calls["host_unregister"] == 1
+
+
+def test_one_that_many_threads_close_is_closed_once(gpu, region):
+    outer = cuda.register(region)
+    for _ in range(50):
+        inner = cuda.register(region)
+        threads = [threading.Thread(target=inner.close) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert region.pinned == SIZE and outer._pin.count == 1
+    outer.close()
+    assert region.pinned == 0
 
 
 def test_the_outer_one_may_end_first(gpu, region):

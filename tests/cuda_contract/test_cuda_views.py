@@ -100,6 +100,19 @@ def test_device_memory_is_used_where_it_is(gpu):
         assert (view.pointer, view.staged, view.nbytes) == (pointer, False, SIZE)
 
 
+def test_a_view_keeps_the_device_memory_alive(gpu):
+    import weakref
+
+    with gpu.memory(SIZE) as pointer:
+        lender = OnDevice(pointer, SIZE)
+        gone = weakref.ref(lender)
+        view = cuda.DeviceView(lender)
+        del lender
+        assert gone() is not None
+        view.commit()
+        assert gone() is None
+
+
 @pytest.mark.parametrize(
     ("more", "error"),
     [({"strides": (2,)}, BufferError), ({"strides": (1,)}, None), ({"strides": None}, None)],

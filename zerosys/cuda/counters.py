@@ -28,12 +28,15 @@ class Stats:
 
 
 class Counters:
-    """The numbers themselves; whoever changes one holds ``lock``."""
+    """The numbers themselves; whoever changes one holds ``lock``.
+
+    It is reentrant: the collector may drop a registration or a view while this thread holds it.
+    """
 
     __slots__ = ("bytes_in", "bytes_out", "lock", "stagings", "views")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.views = self.stagings = self.bytes_in = self.bytes_out = 0
 
     def staged(self, bytes_in: int) -> None:
@@ -50,7 +53,7 @@ class Counters:
 
     def unlock(self) -> None:
         """A child has the lock as it was at the fork, held perhaps by a thread that it has not."""
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
 
 counters = Counters()

@@ -52,6 +52,9 @@ def pin(memory: HostMemory, context: Context, read_only: bool | None) -> Pin:
 
     Raises NotRegisterable, CudaError for what is wrong with the device and not with the memory.
     """
+    for dead in pinned.overlapping(memory.address, memory.size):
+        if not backend.load().alive(dead.what.context):
+            pinned.forget(dead.what)  # the device was reset: the driver knows nothing of it any more
     row = pinned.find(memory.address, memory.size)
     if row is not None:
         found: Pin = row.what
@@ -256,7 +259,7 @@ def _drop_if_last(made: Pin) -> CudaError | None:
         return _unregister(made)
     finally:
         if made.pid == os.getpid():  # the table of a child was emptied, and may have rows of its own
-            pinned.forget(made.address)
+            pinned.forget(made)
         made.memory.release()
 
 

@@ -35,7 +35,7 @@ class Pool(Buckets):
     def __init__(self, step: int, block: type[Block]) -> None:
         super().__init__(step, block)
         self._misses = self._held_bytes = 0
-        self._counting = threading.Lock()
+        self._counting = threading.RLock()  # the collector may drop a block while this thread holds it
 
     def _make(self, size: int) -> Piece:
         raise NotImplementedError

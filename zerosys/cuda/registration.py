@@ -9,7 +9,7 @@ from zerosys import _dlpack, machine
 from zerosys.cuda import backend, pins
 from zerosys.cuda.devices import Device, context_for
 from zerosys.cuda.memory import HostMemory
-from zerosys.errors import NotRegisterable, PlacementError
+from zerosys.errors import CudaError, NotRegisterable, PlacementError
 from zerosys.proof import Verification
 from zerosys.refusal import warn
 from zerosys.wish import confined
@@ -183,20 +183,15 @@ class Registration:
         context has gone, or in a forked child, the driver is not called: it is left, and logged.
         Raises CudaError if the driver refuses; what it held is given back all the same.
         """
-        if self._closed:
-            return
-        found = self._pin
-        if found is not None:
-            with pins.lock:
-                if found.views and found.count == 1:
-                    raise BufferError(
-                        f"cannot unregister under {found.views} live DeviceView(s): close them first"
-                    )
-                self._closed = True
-                refusal = pins.leave(found)
-            if refusal is not None:
-                raise refusal
-        self._closed = True
+        with pins.lock:
+            found = self._pin
+            if found is not None and not self._closed and found.views and found.count == 1:
+                raise BufferError(
+                    f"cannot unregister under {found.views} live DeviceView(s): close them first"
+                )
+            refusal = self._leave()
+        if refusal is not None:
+            raise refusal
 
     def __enter__(self) -> Self:
         if self._closed:
@@ -214,12 +209,13 @@ class Registration:
         if not getattr(self, "_closed", True):
             self._leave()
 
-    def _leave(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        if self._pin is not None:
-            pins.leave(self._pin)  # which logs what the driver refuses
+    def _leave(self) -> CudaError | None:
+        """Give up the pin, once; what the driver refuses was logged."""
+        with pins.lock:
+            if self._closed:
+                return None
+            self._closed = True
+            return pins.leave(self._pin) if self._pin is not None else None
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"not registered: {self.refusal}" if self.refusal else "pinned"

@@ -57,10 +57,11 @@ class DeviceView:
         self._block: DeviceBlock | None = None
         self._pin: pins.Pin | None = None
         self._context: Context | None = None
-        self._lease: memoryview | None = None
+        self._lease: Any = None  # a view of host memory, or whoever has the device memory
         interface = getattr(buffer, "__cuda_array_interface__", None)
         self._interface: dict[str, Any] | None = interface
         if interface is not None:
+            self._lease = buffer
             self._take_device(DeviceArray(interface))
         else:
             self._take_host(buffer, device, strict)
@@ -75,7 +76,8 @@ class DeviceView:
             counters.views += 1
 
     def _take_host(self, buffer: Any, device: Device | None, strict: bool) -> None:
-        lease = self._lease = leased(buffer)
+        lease: memoryview = leased(buffer)
+        self._lease = lease
         address, size = extent_of(lease)
         self._address, self.nbytes = address, size
         row = pinned.find(address, size)
