@@ -1,4 +1,4 @@
-"""A ring that is filled to its last byte, which is where a record as long as the ring has its header elsewhere."""
+"""A ring that is filled to its last byte, as only a record as long as the ring itself does too."""
 
 import os
 import signal

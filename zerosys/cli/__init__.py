@@ -27,6 +27,7 @@ COMMANDS = {
     "pump": ("zerosys.cli.pump", "carry bytes between files, pipes and sockets without a copy"),
     "region": ("zerosys.cli.region", "list, make and remove shared memory with names"),
     "relay": ("zerosys.cli.relay", "join sockets both ways without a copy, thousands at once"),
+    "ring": ("zerosys.cli.ring", "see rings with names, tail, record and play their streams"),
     "run": ("zerosys.cli.run", "run a command with its CPUs and memory on chosen nodes"),
     "show": ("zerosys.cli.show", "tell the memory policy and the CPUs that commands get here"),
     "stat": ("zerosys.cli.stat", "tell where the memory of processes lies"),
