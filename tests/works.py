@@ -2,7 +2,7 @@
 
 import os
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import ClassVar
 
 import cuda_rig
@@ -10,6 +10,7 @@ from failing import Work
 
 from zerosys import cuda, filling, handle, names
 from zerosys.region import SharedRegion
+from zerosys.ring.message import MessageRing
 from zerosys.shared_memory import ShareableList, SharedMemory
 
 NAME = "walked"
@@ -301,6 +302,87 @@ class Receive(Send):
 
 class ReceiveMessage(Receive):
     kind = socket.SOCK_SEQPACKET
+
+
+# -- rings ------------------------------------------------------------------------------------
+
+
+def works_both_ways(ring):
+    """The ring carries a message, and is closed."""
+    with ring, ring.writer() as writer, ring.reader() as reader:
+        writer.write(b"x")
+        assert reader.read(timeout=5) == b"x"
+
+
+class CreateRing(Work):
+    calls = frozenset({"memfd_create", "ftruncate", "fcntl", "madvise"})
+
+    def prepare(self):
+        filling._recent.clear()
+
+    def work(self):
+        return MessageRing.create(PAGE, pages="base")
+
+    def check(self, made):
+        works_both_ways(made)
+
+
+class CreateRingNamed(CreateRing):
+    calls = frozenset({"ftruncate", "flock", "linkat", "madvise"})
+
+    def work(self):
+        return MessageRing.create(PAGE, pages="base", name=NAME)
+
+    def check(self, made):
+        made.unlink()
+        works_both_ways(made)
+
+    def clear(self):
+        assert os.listdir(names.SHM) == []
+
+
+class AttachRing(Work):
+    """Where its data may not be opened for writing it can still be read."""
+
+    calls = frozenset({"mmap"})
+
+    def prepare(self):
+        MessageRing.create(PAGE, pages="base", name=NAME, keep=True).close()
+
+    def work(self):
+        return MessageRing.attach(NAME)
+
+    def check(self, made):
+        with made, made.reader() as reader:
+            assert reader.try_read() is None
+
+    def clear(self):
+        os.unlink(PATH)
+        os.unlink(PATH + ".data")
+
+
+class TakeItsEnds(Work):
+    calls = frozenset({"fcntl", "mmap"})
+
+    def prepare(self):
+        self.ring = MessageRing.create(PAGE, pages="base")
+
+    def work(self):
+        with ExitStack() as undo:
+            writer = undo.enter_context(self.ring.writer())
+            reader = undo.enter_context(self.ring.reader())
+            reader.fileno()
+            undo.pop_all()
+        return writer, reader
+
+    def check(self, made):
+        with made[0] as writer, made[1] as reader:
+            writer.write(b"x")
+            assert reader.read(timeout=5) == b"x"
+
+    def clear(self):
+        self.ring.close()
+        self.ring = None
 
 
 # -- give back --------------------------------------------------------------------------------

@@ -56,12 +56,12 @@ class Ring(_ring.RingMemory):
             data = Data.create(size, name + files.DATA if name else None, wish)
             undo.callback(data.fd.close)
             if data.path:
-                undo.callback(_remove, data.path, data.file_id())
+                undo.callback(_remove, data.path, data.file_id)
             fd, control = files.create_control(_ring.control_bytes(slots), wish.mode, path)
             undo.callback(fd.close)
             undo.callback(control.close)
             _ring.format_control(
-                control, kind=cls._number, slots=slots, size=size, data_id=data.file_id(), **words
+                control, kind=cls._number, slots=slots, size=size, data_id=data.file_id, **words
             )
             self = cls._over(control, fd, data)
             if path:
@@ -80,8 +80,9 @@ class Ring(_ring.RingMemory):
 
     @classmethod
     def _over(cls, control: Mapping, fd: Descriptor, data: Data) -> Self:
+        """The ring of two files, once all that its header says was checked."""
         try:
-            memory = _ring.RingMemory(control, os.fstat(data.fd.fileno()).st_size)
+            memory = _ring.RingMemory(control, data.size)
         except BlockingIOError as unfinished:
             raise NotReady(unfinished.strerror) from None
         memory.drop_control()  # asked only for its kind
@@ -89,8 +90,8 @@ class Ring(_ring.RingMemory):
         if memory.kind != kind._kind:
             raise _ring.RingCorrupt(f"this is a ring of {memory.kind}, not a {cls.__name__}")
         self: Any = _ring.RingMemory.__new__(kind)
-        _ring.RingMemory.__init__(self, control, os.fstat(data.fd.fileno()).st_size)
-        if self.data_id != data.file_id() or self.kind != memory.kind:
+        _ring.RingMemory.__init__(self, control, data.size)
+        if self.data_id != data.file_id or self.kind != memory.kind:
             self.drop_control()
             raise _ring.RingCorrupt("the control block is another ring's: its data is another file")
         data.size = self.data_size

@@ -41,35 +41,51 @@ class Data:
     """Owns the descriptor of a ring's data, and its mirrored mappings: one to read, one to write."""
 
     def __init__(
-        self, fd: Descriptor, size: int, made: Backing, policy: Policy | None, path: str | None
+        self,
+        fd: Descriptor,
+        size: int,
+        file_id: tuple[int, int],
+        made: Backing,
+        policy: Policy | None,
+        path: str | None,
     ) -> None:
-        self.fd, self.size, self.backing, self.policy, self.path = fd, size, made, policy, path
+        self.fd, self.size, self.file_id = fd, size, file_id
+        self.backing, self.policy, self.path = made, policy, path
         self._read: Mapping | None = None
         self._write: Mapping | None = None
 
     @classmethod
     def create(cls, size: int, name: str | None, wish: DataWish) -> Data:
         """Make *size* bytes as SharedRegion.create() does, placed, populated and verified."""
-        with SharedRegion.create(size, name=name, **wish.__dict__) as region:
-            # The descriptor keeps the memory, and its lock the name, when the region is left.
+        region = SharedRegion.create(size, name=name, **wish.__dict__)
+        try:
+            # The descriptor keeps the memory, and its lock the name, when the region is closed.
             path = names.find(name) if name else None
-            return cls(duplicate(region), size, region.backing, region.policy, path)
+            data = cls(duplicate(region), size, region.file_id, region.backing, region.policy, path)
+            region.close()
+            return data
+        except BaseException:
+            if name:
+                region.unlink()
+            raise
 
     @classmethod
     def found(cls, fd: Descriptor, path: str | None, *, trusted: bool) -> Data:
-        """What arrived as *fd*, or was found at *path*; its ``size`` is set when the header is known.
+        """What arrived as *fd*, or was found at *path*; its ``size`` is the file's until the header is known.
 
         Raises ValueError for memory whose size others could change, unless *trusted*.
         """
+        about = os.fstat(fd.fileno())
         if path:
-            found = backing.found_by_name(os.fstat(fd.fileno()))
+            found = backing.found_by_name(about)
         else:
             found = backing.inspect(fd.fileno(), None, read_only=True, unsealed=trusted)
         page = page_size_of(fd)
         huge = page > backing.BASE_PAGE
         source = ("hugetlbfs" if huge else "tmpfs") if path else found.source
         pages = backing.huge_label(page) if huge else "base"
-        return cls(fd, 0, Backing(source, pages, page, 0, found.sealed), None, path)
+        made = Backing(source, pages, page, 0, found.sealed)
+        return cls(fd, about.st_size, (about.st_dev, about.st_ino), made, None, path)
 
     def mapping(self, *, writable: bool) -> Mapping:
         """The mirrored mapping, made when it is first asked for, with every page that exists mapped."""
@@ -79,7 +95,14 @@ class Data:
                 backing.thp_size() if self.backing.pages == "thp" and self.size >= backing.thp_size() else 0
             )
             protection = PROT_READ | PROT_WRITE if writable else PROT_READ
-            have = Mapping(self.fd, self.size, protection=protection, mirror=True, align=align)
+            try:
+                have = Mapping(self.fd, self.size, protection=protection, mirror=True, align=align)
+            except PermissionError as refusal:
+                raise PermissionError(
+                    refusal.errno,
+                    f"{refusal.strerror}; this process may only read the ring's data",
+                    self.path,
+                ) from refusal
             try:
                 if self.policy and self.backing.page_size > backing.BASE_PAGE:
                     self._apply(have)  # hugetlb's holds for one mapping
@@ -107,10 +130,6 @@ class Data:
 
     def mappings(self) -> list[Mapping]:
         return [mapping for mapping in (self._read, self._write) if mapping]
-
-    def file_id(self) -> tuple[int, int]:
-        about = os.fstat(self.fd.fileno())
-        return about.st_dev, about.st_ino
 
 
 def create_control(size: int, mode: int, path: str | None) -> tuple[Descriptor, Mapping]:
