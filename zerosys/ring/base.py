@@ -64,6 +64,7 @@ class Ring(_ring.RingMemory):
                 control, kind=cls._number, slots=slots, size=size, data_id=data.file_id, **words
             )
             self = cls._over(control, fd, data)
+            undo.callback(self.drop_control)
             if path:
                 files.publish(fd, path, keep=wish.keep)
                 self._path = path
