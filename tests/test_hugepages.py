@@ -70,6 +70,9 @@ def test_arguments_that_mean_nothing_are_named(tmp_path):
         hugepages.pool(1, "4MiB", root=root)
     with pytest.raises(ValueError, match="none: it was built without hugetlb"):
         hugepages.pool(0, root=root)
+    (root / "sys/kernel/mm/hugepages/hugepages-2048kB").mkdir(parents=True)
+    with pytest.raises(ValueError, match="node 0 has no pools of huge pages: it has no memory of its own"):
+        hugepages.pool(0, root=root)
     with pytest.raises(ValueError, match="pages must be >= 0, not -1"):
         hugepages.reserve(-1, 1, root=root)
     with pytest.raises(

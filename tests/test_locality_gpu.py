@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nvidia
+import nvidia_doubles
 import pytest
 from needs import need
 
@@ -29,22 +29,22 @@ for selector in sys.argv[1:] or ["cuda:0"]:
 
 @pytest.fixture(scope="module")
 def doubles(tmp_path_factory):
-    return nvidia.build(tmp_path_factory.mktemp("nvidia"), "nvml", "cuda")
+    return nvidia_doubles.build(tmp_path_factory.mktemp("nvidia"), "nvml", "cuda")
 
 
 @pytest.fixture(scope="module")
 def nvml_alone(tmp_path_factory):
-    return nvidia.build(tmp_path_factory.mktemp("nvml"), "nvml")
+    return nvidia_doubles.build(tmp_path_factory.mktemp("nvml"), "nvml")
 
 
 @pytest.fixture(scope="module")
 def driver_alone(tmp_path_factory):
-    return nvidia.build(tmp_path_factory.mktemp("cuda"), "cuda")
+    return nvidia_doubles.build(tmp_path_factory.mktemp("cuda"), "cuda")
 
 
 def ask(folder, gpus, *selectors, code=ASK, **environment):
     asked = f"import sys; sys.argv[1:] = {list(selectors)}\n" + code
-    done = nvidia.python(asked, folder, gpus, **environment)
+    done = nvidia_doubles.python(asked, folder, gpus, **environment)
     assert (done.returncode, done.stderr) == (0, "")
     return [line.split("|") for line in done.stdout.splitlines()]
 
@@ -154,7 +154,7 @@ def test_a_library_of_another_name_is_a_tried_entry(nvml_alone, tmp_path):
 
 
 def test_a_library_of_another_kind_is_a_tried_entry(tmp_path):
-    for name in nvidia.LIBRARIES.values():
+    for name in nvidia_doubles.LIBRARIES.values():
         (tmp_path / name).write_bytes(b"no library\n" * 1000)
     [answer] = ask(tmp_path, TWO, "cuda:0")
     assert answer[0] == "error" and "NVML: " in answer[1] and "invalid ELF header" in answer[1]

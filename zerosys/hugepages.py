@@ -63,6 +63,8 @@ def pool(node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.
         raise PlacementError(errno.ENODEV, f"node {id} does not exist; this machine's nodes: {format(known)}")
     of_node = _of_node(base, id)
     wanted = parse_size(size) if size is not None else default_size(root)
+    if not of_node and numbered(f"{base}/sys/kernel/mm/hugepages", "hugepages-", "kB"):
+        raise ValueError(f"node {id} has no pools of huge pages: it has no memory of its own")
     if wanted not in of_node:
         have = ", ".join(map(show_size, of_node)) or "none: it was built without hugetlb"
         raise ValueError(f"this kernel has no pages of {show_size(wanted)} in pools (sizes: {have})")

@@ -136,8 +136,8 @@ def test_huge_pages_on_one_node_alone():
     finally:
         hugepages.give_back(4, 1)
     assert {node: pool[2 * MIB] for node, pool in hugepages.pools().items()} == before
-    with pytest.raises(OSError, match="0 granted"):
-        hugepages.reserve(1, 2)  # it has no memory
+    with pytest.raises((OSError, ValueError), match=r"0 granted|node 2 has no pools of huge pages"):
+        hugepages.reserve(1, 2)  # newer kernels give it a pool that stays empty
 
 
 def test_what_each_node_has_to_give_is_told():
