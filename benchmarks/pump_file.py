@@ -1,8 +1,7 @@
 """A file to a socket: pump() against the C loops, socket.sendfile and pread + sendall.
 
 The sender is on one CPU, the receiver (recv of 256 KiB) on another; seconds a GiB, and the sender's CPU
-seconds a GiB. Small files are asked too: below which size sendfile is the better choice is answered here,
-and zerosys/_transfer_stage.h has the answer.
+seconds a GiB.
 """
 
 import os
@@ -73,7 +72,7 @@ class Job:
 
 @contextmanager
 def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
-    size = (4 if quick else 1024) << 20
+    size = (4 if quick else 512) << 20
     file = os.memfd_create("file")
     try:
         for _ in range(size >> 20):

@@ -177,7 +177,7 @@ class Program:
 
 @contextmanager
 def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
-    size = (4 if quick else 1024) << 20
+    size = (4 if quick else 512) << 20
     library = c_library("pump")
     library.c_relay.restype, library.c_relay.argtypes = c_longlong, [c_int, c_int]
 

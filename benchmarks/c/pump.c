@@ -24,7 +24,8 @@ long long c_splice(int src, int dst, long long count)
     if (open_pipe(ends) < 0)
         return -1;
     while (done < count) {
-        ssize_t in = splice(src, NULL, ends[1], NULL, PIPE_SIZE, SPLICE_F_NONBLOCK);
+        size_t most = count - done < PIPE_SIZE ? count - done : PIPE_SIZE;
+        ssize_t in = splice(src, NULL, ends[1], NULL, most, SPLICE_F_NONBLOCK);
         if (in <= 0)
             break;
         while (in > 0) {
