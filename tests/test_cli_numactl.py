@@ -147,6 +147,21 @@ def test_a_command_that_a_signal_kills_is_seen_as_such(ours):
     assert run(ours, "-m", "0", "sh", "-c", "kill -9 $$").returncode == -signal.SIGKILL
 
 
+def test_closed_descriptors_are_the_commands_business(ours):
+    theirs, mine = (
+        run("bash", "-c", f"{numactl} -m 0 sh -c 'ls /proc/self/fd >&2' <&- >&-")
+        for numactl in (debian.tool("numactl"), ours)
+    )
+    assert (mine.returncode, mine.stdout, mine.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+    assert mine.returncode == 0
+
+
+def test_a_huge_segment_that_no_pool_has_says_how_many_pages_there_are(ours, tmp_path):
+    done = run(ours, "--length=4096g", "--huge", f"--shm={tmp_path / 'key'}")
+    assert done.returncode == 1
+    assert re.search(r"huge pages of \d+ kB asked, \d+ are free: reserve more|offers no huge", done.stderr)
+
+
 def test_a_script_without_a_first_line_is_run_by_the_shell_as_execvp_does(ours, tmp_path):
     script = tmp_path / "plain"
     script.write_text("echo by the shell: $1\n")

@@ -7,15 +7,18 @@ import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
+import jsonschema
 import pytest
 from commands import zerosys
 from needs import need
 from seccomp import POLICY_CALLS, Refuse, refused
-from trees import write_tree
+from trees import recorded, unpacked, write_tree
 
 import zerosys as package
 from zerosys import _numa
+from zerosys.cli import hardware
 from zerosys.cli.run import report
 from zerosys.cli.run.plan import Asked, Plan
 from zerosys.locality import node_of
@@ -24,6 +27,7 @@ from zerosys.machine import topology
 # What a command sees of its placement: the CPUs, and the policy of its memory.
 SEEN = "grep ^Cpus_allowed_list: /proc/self/status; sed 's/ file=.*//; s/[^ ]* //; q' /proc/self/numa_maps"
 SHOW = ("sh", "-c", SEEN)
+TREE = Path(__file__).resolve().parent.parent
 MACHINE = topology()
 NODE = min(MACHINE.allowed_nodes)
 CPU = min(MACHINE.allowed_cpus)
@@ -267,6 +271,17 @@ def test_hardware_as_json_is_the_topology():
     assert [node["id"] for node in told["nodes"]] == sorted(MACHINE.nodes)
     assert told["nodes"][0]["online_cpus"] == sorted(MACHINE.nodes[told["nodes"][0]["id"]].online_cpus)
     assert set(told["allowed_cpus"]) == MACHINE.allowed_cpus
+
+
+@pytest.mark.parametrize("name", sorted(recorded()) or [""])
+def test_recorded_machines_are_told_in_every_way(capsys, name):
+    need("data", None if name else "ZEROSYS_DATA names no folder with sysfs-trees")
+    root = str(unpacked(name))
+    assert hardware.main(["--json", "--root", root], "hardware") == 0
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, json.loads((TREE / "docs/schemas/hardware.json").read_text()))
+    assert hardware.main(["--more", "--color", "always", "--root", root], "hardware") == 0
+    assert capsys.readouterr().out.startswith(f"available: {len(told['nodes'])} nodes (")
 
 
 def test_distances_are_a_heat_map_only_where_that_was_asked_or_can_be_seen():

@@ -24,6 +24,7 @@ def become(command: Sequence[str]) -> NoReturn:
     """Replace this process by *command*; raises OSError where that cannot be done."""
     from zerosys._exec import execvpe
 
-    sys.stdout.flush()
+    if sys.stdout:  # None where descriptor 1 is closed, which is the command's business
+        sys.stdout.flush()
     words = [os.fsencode(word) for word in command]
     execvpe(words[0], words, environment())

@@ -62,11 +62,33 @@ def attach_segment(path: str, wish: Wish) -> Attached:
             f"Creating shared memory segment {path} id {wish.project} mode {wish.mode:04o} "
             f"length {size / (1 << 20):.0f}MB"
         )
-        id = _sysv.shmget(key, size, _sysv.IPC_CREAT | wish.mode | flags)
+        id = _made(key, size, _sysv.IPC_CREAT | wish.mode | flags)
     segment = _sysv.Segment(id)
     page = _huge_page() if wish.huge else os.sysconf("SC_PAGE_SIZE")
     length = _window(wish, segment.size, page, "--shm")
     return Attached(segment, wish.offset, wish.offset, length, page)
+
+
+def _made(key: int, size: int, flags: int) -> int:
+    try:
+        return _sysv.shmget(key, size, flags)
+    except OSError as refusal:
+        if refusal.errno != errno.ENOMEM or not flags & _sysv.SHM_HUGETLB:
+            raise
+        page, free = _huge_page(), _free_huge_pages()
+        need = -(-size // page)
+        if need <= free:
+            raise
+        why = (
+            f"{need} huge pages of {page >> 10} kB asked, {free} are free: reserve more by zerosys hugepages"
+        )
+        raise OSError(errno.ENOMEM, f"shmget: {os.strerror(errno.ENOMEM)}; {why}") from refusal
+
+
+def _free_huge_pages() -> int:
+    from zerosys.sysfs import number
+
+    return number(f"/sys/kernel/mm/hugepages/hugepages-{_huge_page() >> 10}kB/free_hugepages") or 0
 
 
 def _key(path: str, wish: Wish) -> int:
