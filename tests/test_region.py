@@ -651,3 +651,12 @@ def test_threads_that_cannot_gather_huge_pages_say_so_as_one_does(many_threads, 
     monkeypatch.setattr(SharedRegion, "advise", refuse)
     with nothing_left(), pytest.raises(Unsupported, match="MADV_COLLAPSE"):
         SharedRegion.create("66MiB", pages="thp")
+
+
+def test_where_no_thread_can_be_had_this_one_gathers_huge_pages(many_threads, monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with SharedRegion.create("66MiB", pages="thp") as region:
+        assert region.backing.huge_bytes == region.mapped_size

@@ -120,7 +120,7 @@ def fill(
     if headroom:
         headroom.require(total)
     step = max(STEP, page)
-    fd = _to_allocate(mapping) if not thp and not huge and total >= _WORTH_ALLOCATING else None
+    fd = None if thp or huge else _to_allocate(mapping, total, threads)
     for offset in range(0, total, step):
         length = min(step, total - offset)
         if headroom and offset:
@@ -128,7 +128,7 @@ def fill(
         try:
             if thp and not _gather(mapping, offset, length, thp, threads):
                 thp = 0
-            if fd is not None and threads >= _ALLOCATE_FROM:
+            if fd is not None:
                 with suppress(OSError):  # populating tells better what ran out, and how far it got
                     os.posix_fallocate(fd, offset, length)
             mapping.populate(threads=threads, cpus=cpus or None, offset=offset, length=length)
@@ -142,14 +142,16 @@ def fill(
             raise
 
 
-def _to_allocate(mapping: Mapping) -> int | None:
-    """The descriptor of the file that *mapping* shows from its beginning; None where it has none here.
+def _to_allocate(mapping: Mapping, total: int, threads: int) -> int | None:
+    """The descriptor of the file whose pages are to be allocated first; None where that gains nothing.
 
-    It is bound already: allocated before that, every page would lie wherever this thread runs. Never
-    for hugetlb, whose fallocate knows no policy.
+    The mapping is bound already: allocated before that, every page would lie wherever this thread
+    runs. Never for hugetlb, whose fallocate knows no policy.
     """
     fileno = getattr(mapping, "fileno", None)
-    return fileno() if fileno is not None else None
+    if fileno is None or total < _WORTH_ALLOCATING or threads < _ALLOCATE_FROM:
+        return None
+    return int(fileno())
 
 
 def _explained(
@@ -217,7 +219,10 @@ def _all_of(workers: Collection[threading.Thread]) -> None:
     """Run *workers* to their end, whatever comes meanwhile: they work on memory that may go afterwards."""
     interrupt: BaseException | None = None
     for worker in workers:
-        worker.start()
+        try:
+            worker.start()
+        except RuntimeError:  # no more threads to be had: then by this one
+            worker.run()
     for worker in workers:
         while worker.is_alive():
             try:
