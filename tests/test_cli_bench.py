@@ -110,3 +110,11 @@ def test_a_machine_without_a_gpu_has_no_such_rows():
     from zerosys.cuda import memory_model
 
     assert bool(gpu.measures(1, (1 << 16,))) is bool(memory_model(0))
+
+
+def test_round_trips_through_rings_are_measured():
+    from zerosys.cli.bench import ring
+
+    small, large = ring.measures(1, 200)
+    assert [row.label for row in small.rows][0] == "median" and small.rows[0].value <= small.rows[-1].value
+    assert large.name == "ring round trip, 4096 bytes"

@@ -100,7 +100,10 @@ def test_an_older_kernel_is_told_from_a_filter(monkeypatch):
 def test_without_numa_calls_it_is_silent_and_answers(rules):
     done = refused(rules, [*DOCTOR, "--json"])
     assert done.stderr == "" and done.returncode in (0, 1, 2)
-    assert told(done)["libnuma"]["state"] == "ok"
+    found = told(done)
+    assert found["libnuma"]["state"] == "ok" and found["mbind"]["state"] != "ok"
+    assert found["mbind"]["evidence"] == "ENOSYS: without it nothing can be placed"
+    assert "allow mbind in the seccomp profile" in found["mbind"]["remedy"]
 
 
 def test_a_machine_without_node_directories_is_limited(tmp_path):

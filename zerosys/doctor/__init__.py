@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from zerosys.doctor import calls, gpu, memory, places, system
+from zerosys.doctor import calls, gpu, memory, places, placing, system
 from zerosys.doctor.finding import STATES, Finding, State, exit_status
 
 __all__ = ["STATES", "Finding", "State", "check", "exit_status"]
@@ -19,7 +19,7 @@ def check(*, root: str | os.PathLike[str] = "/") -> list[Finding]:
     of this process. What cannot be looked at is a finding too: nothing is raised for it.
     """
     base = Path(root)
-    found = calls.check()
+    found = calls.check() + placing.check()
     for look in (places.check, memory.check, system.check):
         found += look(base)
     return found + gpu.check()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SUBJECTS = {
     "memory": ("zerosys.cli.bench.memory", "memory bandwidth by pairs of nodes"),
     "moving": ("zerosys.cli.bench.moving", "moving against copying, by size"),
+    "ring": ("zerosys.cli.bench.ring", "round trips through rings to another process"),
     "setup": ("zerosys.cli.bench.setup", "making regions, by the kind of their pages"),
     "gpu": ("zerosys.cli.bench.gpu", "copies to a GPU by node and size, where there is one"),
 }
