@@ -106,7 +106,7 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
         if pump(pipe, null, count, strict=True, spin=1).moved != count:
             raise AssertionError("not all was moved")
 
-    count = (64 << 20) if quick else (32 << 30)
+    count = (64 << 20) if quick else (8 << 30)
     one, other = huge_page(), huge_page()
     if not is_huge():
         print("no huge pages were got: the figures are of small ones")

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from ctypes import c_int, c_longlong
 
 from benchmarks.common import Bar, Row, c_library, main
-from benchmarks.forked import start, tcp_pair
+from benchmarks.forked import finish, start, tcp_pair
 from zerosys import pump
 
 Send = Callable[[int, socket.socket, int], int]
@@ -64,7 +64,7 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
 
             pid = start(take, 1)
             far.close()
-            stack.callback(lambda pid=pid, near=near: (near.close(), os.waitpid(pid, 0)))
+            stack.callback(lambda pid=pid, near=near: (near.close(), finish(pid)))
             for size in (4 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20):
                 file = os.memfd_create("file")
                 stack.callback(os.close, file)
