@@ -49,7 +49,7 @@ def excuse(line, nodes):
 
 @pytest.mark.timeout(600)
 def test_generated_lines_mean_the_same():
-    assert differences(Lines([0, 1, 3], [0, 1, 2, 3], 5), 80, excuse) == []
+    assert differences(Lines([0, 1, 3], [0, 1, 2, 3], 5), 40, excuse) == []
 
 
 @pytest.mark.parametrize("option", ["-H", "-s"])

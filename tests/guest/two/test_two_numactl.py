@@ -8,7 +8,7 @@ import debian
 import pytest
 from commands import installed
 from cpusets import inside_group
-from differential import Lines, differences
+from differential import Lines, differences, excuse
 
 from zerosys import _sysv
 
@@ -24,22 +24,23 @@ def run(*command, **options):
 
 @pytest.mark.timeout(600)
 def test_generated_lines_mean_the_same():
-    assert differences(Lines([0, 1], [0, 1], 2), 80) == []
+    assert differences(Lines([0, 1], [0, 1], 2), 40) == []
 
 
 def test_generated_lines_mean_the_same_in_a_cpuset_of_all():
     with inside_group(cpuset_mems="0-1", cpuset_cpus="0-1"):
-        assert differences(Lines([0, 1], [0, 1], 3), 15) == []
+        assert differences(Lines([0, 1], [0, 1], 3), 10) == []
 
 
 def test_generated_lines_mean_the_same_where_cpus_are_confined():
     with inside_group(cpuset_cpus="1"):
-        assert differences(Lines([0, 1], [1], 4), 25, refuse_less) == []
+        assert differences(Lines([0, 1], [1], 4), 15, refuse_less) == []
 
 
 def refuse_less(line, nodes):
     """In a cpuset numactl turns its sets round within all CPUs, and then meets the cpuset."""
-    return "inverted beside a cpuset" if any("!" in word for word in line) else None
+    inverted = "inverted beside a cpuset" if any("!" in word for word in line) else None
+    return inverted or excuse(line, nodes)
 
 
 @pytest.mark.parametrize("option", ["-H", "-s"])
@@ -82,6 +83,11 @@ def both(line, memory, ours):
     ]
 
 
+def placeless(done):
+    """What was said, without the addresses at which each has the memory."""
+    return re.sub(r"verify [0-9a-f]+\(", "verify (", done.stdout)
+
+
 def test_policies_of_shared_memory_are_set_verified_and_dumped(ours, memory):
     size = "--length=8m"
     for line in (
@@ -95,7 +101,10 @@ def test_policies_of_shared_memory_are_set_verified_and_dumped(ours, memory):
         (size, "--verify"),
     ):
         theirs, mine = both(line, memory, ours)
-        assert (mine.returncode, mine.stdout) == (theirs.returncode, theirs.stdout), (line, mine.stderr)
+        assert (mine.returncode, placeless(mine)) == (theirs.returncode, placeless(theirs)), (
+            line,
+            mine.stderr,
+        )
 
 
 def test_a_part_of_shared_memory_can_be_bound_and_verified(ours, memory):
@@ -121,7 +130,7 @@ def test_verifying_finds_pages_that_lie_elsewhere(ours):
         run(ours, "--length=64k", f"--file={path}", "--membind=0", "--touch")
         done = run(ours, "--length=64k", f"--file={path}", "--membind=1", "--verify")
         assert done.returncode == 1 and "unexpected node 0\nexpected: 1 \n" in done.stdout
-        done = run(ours, "--length=64k", f"--file={path}", "--strict", "--membind=1")
+        done = run(ours, "--length=64k", f"--file={path}", "--touch", "--strict", "--membind=1")
         assert done.returncode == 1 and "pages lie on other nodes" in done.stderr
         done = run(ours, "--length=64k", f"--file={path}", "--interleave=0,1", "--verify")
         assert done.returncode == 1 and "expected interleave node 1, got 0" in done.stdout
