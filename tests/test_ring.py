@@ -548,3 +548,21 @@ def test_the_ring_lends_its_data_twice_in_a_row(ring):
 def test_a_plain_ring_answers_what_kind_it_is():
     with MessageRing.create(PAGE) as made, made.handle() as handle, Ring.attach(handle) as found:
         assert type(found) is MessageRing and repr(found).startswith("<MessageRing of 4 KiB")
+
+
+def test_a_ring_lies_where_it_was_asked_to():
+    with StreamRing.create("1MiB", "u1", node=0) as ring, ring.writer() as w, ring.reader() as r:
+        assert dict(ring.placement().nodes) == {0: 256}
+        w.write(bytes(1 << 20))
+        assert r.skip() == 1 << 20
+    with pytest.raises(OSError, match="999"), nothing_left():
+        StreamRing.create("1MiB", "u1", node=999)
+
+
+def test_a_ring_on_transparent_huge_pages_is_mirrored_too():
+    with StreamRing.create("1MiB", "u4", pages="thp") as ring, ring.writer() as w, ring.reader() as r:
+        assert ring.data_size == 2 << 20 and ring.limit == 1 << 18 and ring.backing.pages == "thp"
+        for _ in range(5):
+            w.write(np.arange(200_000, dtype="u4"))
+            with r.peek(200_000) as window:
+                assert (np.asarray(window) == np.arange(200_000)).all()
