@@ -1,4 +1,4 @@
-"""Who lives: by the byte lock; by pid and start time only where that cannot be had; else nobody is called dead."""
+"""Who lives: by the byte lock; by pid and start time where that cannot be had; else nobody is called dead."""
 
 import mmap
 import os
