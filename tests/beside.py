@@ -73,11 +73,12 @@ def as_tool(tool: str, *argv: str) -> list[str]:
     return [sys.executable, "-c", code, *argv]
 
 
-def tells_the_same(theirs: list[str], ours: list[str], *, tries: int = 10) -> None:
+def tells_the_same(theirs: list[str], ours: list[str], *, slack: float = 0, tries: int = 10) -> None:
     """Assert that both commands print the same of this machine, but for numbers that move meanwhile.
 
     Theirs runs before and after ours: what is the same in both must be the same in ours. What comes and
-    goes again between the two, a number or with -z a line, takes another try.
+    goes again between the two, a number or with -z a line, takes another try. Free memory and such may
+    differ by *slack* all the same: our interpreter takes some while it looks.
     """
     for _ in range(tries):
         runs = [
@@ -87,13 +88,15 @@ def tells_the_same(theirs: list[str], ours: list[str], *, tries: int = 10) -> No
         before, middle, after = [re.findall(r"\S+|\n", run.stdout) for run in runs]
         if len(before) == len(middle) == len(after):
             words = zip(before, middle, after, strict=True)
-            if all(now in (old, new) or _moved(old, now, new) for old, now, new in words):
+            if all(now in (old, new) or _moved(old, now, new, slack) for old, now, new in words):
                 return
     raise AssertionError("\n".join(run.stdout for run in runs))
 
 
-def _moved(old: str, now: str, new: str) -> bool:
-    return old != new and all(re.fullmatch(r"[\d.]+", word) for word in (old, now, new))
+def _moved(old: str, now: str, new: str, slack: float) -> bool:
+    if not all(re.fullmatch(r"\d+(\.\d+)?", word) for word in (old, now, new)):
+        return False
+    return old != new or abs(float(now) - float(old)) <= slack
 
 
 def _outcomes(done: subprocess.CompletedProcess) -> list[tuple[Outcome, Outcome]]:

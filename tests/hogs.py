@@ -51,7 +51,6 @@ def node_texts(nodes: list[int]) -> list[str]:
         "0-",
         "-",
         "!",
-        "1-0",
         "1,,0",
     ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from zerosys.errors import PlacementError
 from zerosys.machine import topology
+from zerosys.nodes import parse
 from zerosys.policy import why_not
 from zerosys.selection import node_set
 
@@ -14,17 +16,22 @@ if TYPE_CHECKING:
 def numactl_set(text: str) -> Set[int]:
     """The nodes that *text* means; unlike node_set(), nothing and all but all are sets, too.
 
-    As numactl has it, a node on which this process can have no memory is none. Raises ValueError
-    and PlacementError, which say what is wrong.
+    As numactl has it, a node on which this process can have no memory is none: a range skips it,
+    and may not end with it. Raises ValueError and PlacementError, which say what is wrong.
     """
     words = text.strip()
     if not words:
         return frozenset()
-    nodes = node_set(words.removeprefix("!"))
-    barred = nodes - topology().allowed_nodes
-    if barred:
-        raise ValueError(why_not(barred))
-    return node_set("all") - nodes if words.startswith("!") else nodes
+    machine = topology()
+    usable = machine.allowed_nodes
+    try:
+        nodes = parse(words.removeprefix("!"), usable, everything=machine.all_nodes & usable)
+    except PlacementError:
+        barred = node_set(words.removeprefix("!")) - usable
+        if not barred:
+            raise
+        raise ValueError(why_not(barred)) from None
+    return (usable & machine.all_nodes) - nodes if words.startswith("!") else nodes
 
 
 def c_number(text: str) -> tuple[int, str]:
