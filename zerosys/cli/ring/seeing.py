@@ -66,7 +66,8 @@ def ls(chosen: argparse.Namespace, prog: str) -> int:
     rows = [
         [
             plain(str(one["name"])), one["kind"], plain(one["format"]), show_size(one["capacity"]),
-            one["on_full"], _writer(one), f"{len(_present(one))}/{one['slots']}", f"{one['items']:,}", f"{_lost(one):,}",
+            one["on_full"], _writer(one), f"{len(_present(one))}/{one['slots']}",
+            f"{one['items']:,}", f"{_lost(one):,}",
         ]
         for one in found
     ]  # fmt: skip
