@@ -1,7 +1,7 @@
 """Below which size is sendfile the better way from a file to a socket, and what does pump() add to it?
 
 CPU microseconds of the sender for one file, over Unix and TCP sockets. The answer is a constant of
-zerosys/_transfer_stage.h. No bar: the rows of C decide.
+zerosys/_transfer_stage.h, and the bars say why it is that.
 """
 
 import os
@@ -15,6 +15,7 @@ from benchmarks.common import Bar, Row, c_library, main
 from benchmarks.forked import finish, start, tcp_pair
 from zerosys import pump
 
+KINDS = {"Unix": socket.socketpair, "TCP": tcp_pair}
 Send = Callable[[int, socket.socket, int], int]
 
 
@@ -54,7 +55,7 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
     }
     rows = []
     with ExitStack() as stack:
-        for kind, pair in (("Unix", socket.socketpair), ("TCP", tcp_pair)):
+        for kind, pair in KINDS.items():
             near, far = pair()
             stack.enter_context(near)
 
@@ -74,7 +75,17 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
                 rows += [
                     Row(f"{name}, {what}", cost(send, file, near, size, times)) for name, send in ways.items()
                 ]
-        yield rows, []
+        yield (
+            rows,
+            [
+                *(
+                    Bar(f"C sendfile, {n} KiB, {kind}", f"C splice, {n} KiB, {kind}")
+                    for n in (64, 256)
+                    for kind in KINDS
+                ),
+                *(Bar(f"C splice, 4096 KiB, {kind}", f"C sendfile, 4096 KiB, {kind}") for kind in KINDS),
+            ],
+        )
 
 
 if __name__ == "__main__":
