@@ -66,7 +66,7 @@ class Bar:
 
 def questions() -> list[str]:
     """The benchmarks of this folder, by name."""
-    helpers = ("common", "forked", "loops", "machine", "outcome")
+    helpers = ("common", "forked", "loops", "machine", "outcome", "ring_peers", "ring_rig")
     return sorted(path.stem for path in HERE.glob("[a-z]*.py") if path.stem not in helpers)
 
 
