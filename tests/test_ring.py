@@ -566,3 +566,16 @@ def test_a_ring_on_transparent_huge_pages_is_mirrored_too():
             w.write(np.arange(200_000, dtype="u4"))
             with r.peek(200_000) as window:
                 assert (np.asarray(window) == np.arange(200_000)).all()
+
+
+def test_a_locked_ring_is_not_swapped():
+    def locked():
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmLck"))
+
+    before = locked()
+    with StreamRing.create("64KiB", "u1", lock=True) as ring:
+        assert locked() - before >= 64 << 10
+        with ring.writer() as w, ring.reader():
+            w.write(b"x")
+    assert locked() == before

@@ -113,7 +113,7 @@ def test_a_reader_that_waits_looks_at_its_devices():
         w.write(np.arange(1024, dtype="i4"))
         r.peek(1024).release(after=Soon())
         with pytest.raises(TimeoutError):
-            r.peek(1, timeout=0.05)
+            r.peek(1, timeout=1)  # many looks, on a busy machine too
         assert w.room_now == 1024
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from zerosys import backing, filling, names
+from zerosys import backing, filling, locking, names
 from zerosys._descriptor import Descriptor, duplicate
 from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping, page_size_of
 from zerosys.backing import Backing
@@ -51,18 +51,23 @@ class Data:
     ) -> None:
         self.fd, self.size, self.file_id = fd, size, file_id
         self.backing, self.policy, self.path = made, policy, path
+        self.lock: bool | Literal["try"] = False
         self._read: Mapping | None = None
         self._write: Mapping | None = None
 
     @classmethod
     def create(cls, size: int, name: str | None, wish: DataWish) -> Data:
         """Make *size* bytes as SharedRegion.create() does, placed, populated and verified."""
-        region = SharedRegion.create(size, name=name, **wish.__dict__)
+        # A lock is one mapping's, and the region's goes: the mirror is what is locked.
+        region = SharedRegion.create(size, name=name, **{**wish.__dict__, "lock": False})
         try:
             # The descriptor keeps the memory, and its lock the name, when the region is closed.
             path = names.find(name) if name else None
             data = cls(duplicate(region), size, region.file_id, region.backing, region.policy, path)
             region.close()
+            data.lock = wish.lock
+            if wish.lock:
+                data.mapping(writable=True)
             return data
         except BaseException:
             if name:
@@ -107,6 +112,7 @@ class Data:
                 if self.policy and self.backing.page_size > backing.BASE_PAGE:
                     self._apply(have)  # hugetlb's holds for one mapping
                 filling.map_in(have, write=writable)
+                self._try_lock(have)
             except BaseException:
                 have.close()
                 raise
@@ -122,6 +128,14 @@ class Data:
             self.policy.apply(mapping)
         except PlacementError:
             pass  # its pages exist, and lie where the creator's policy put them
+
+    def _try_lock(self, mapping: Mapping) -> None:
+        if self.lock:
+            try:
+                mapping.lock()
+            except OSError as refusal:
+                if self.lock is True:
+                    raise locking.explained(refusal, mapping.mapped_size) from refusal
 
     @property
     def shown(self) -> Mapping:
