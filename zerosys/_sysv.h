@@ -2,6 +2,7 @@
 #ifndef ZEROSYS_SYSV_H
 #define ZEROSYS_SYSV_H
 
+#include <stddef.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
