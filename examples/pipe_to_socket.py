@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from zerosys._transfer import Transfer
+from zerosys import pump
 
 SIZE = 16 << 20
 PRINT = f"import os, sys; sys.stdout.buffer.write(os.urandom({SIZE // 2}) * 2)"
@@ -22,22 +22,22 @@ def collect(connection: socket.socket, into: "hashlib._Hash") -> None:
 
 
 def main() -> None:
-    near, far = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
     seen = hashlib.sha256()
     reader = threading.Thread(target=collect, args=(far, seen))
     reader.start()
 
     with subprocess.Popen([sys.executable, "-c", PRINT], stdout=subprocess.PIPE) as command:
-        # The socket is blocking; it is made non-blocking while the transfer runs, and restored.
-        with Transfer(command.stdout, near) as transfer:
-            carried = transfer.run(timeout=30)
+        # The socket is blocking; it is made non-blocking while the pump runs, and restored.
+        result = pump(command.stdout, near, timeout=30, strict=True)  # strict: raises before the first copy
     near.shutdown(socket.SHUT_WR)
     reader.join()
 
-    assert carried == SIZE
-    assert (transfer.moved, transfer.copied) == (SIZE, 0)
+    assert (result.bytes, result.moved, result.copied) == (SIZE, SIZE, 0)
     assert near.getblocking()
-    print(f"{transfer.moved:,} bytes moved by {transfer.path}, {transfer.copied} copied")
+    print(f"{result.moved:,} bytes moved by {result.path}, {result.copied} copied")
     print(f"the peer got sha256 {seen.hexdigest()[:16]}…, and the socket is blocking again")
     near.close()
     far.close()

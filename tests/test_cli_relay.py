@@ -17,7 +17,7 @@ from peers import free_port, relay, running, tool, wait_for
 DATA = os.urandom(5_000_011)
 
 NGINX = """
-daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1;
+{user} daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1;
 events {{ worker_connections 4096; }}
 http {{
     access_log off;
@@ -45,14 +45,11 @@ listen through
 def nginx(tmp_path):
     """The port of an nginx that serves ``data``."""
     folder, port = tmp_path / "nginx", free_port()
+    # Its worker would be nobody, who may not look into a test's folder.
+    user = "user root;" if os.geteuid() == 0 else ""
     (folder / "www").mkdir(parents=True)
-    folder.chmod(0o755)
-    for parent in tmp_path.parents:
-        if parent.stat().st_uid == os.geteuid() and parent.name.startswith("pytest"):
-            parent.chmod(0o755)  # its workers are nobody's
-    tmp_path.chmod(0o755)
     (folder / "www/data").write_bytes(DATA)
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
+    (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port, user=user))
     with running([tool("nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf")], folder) as server:
         wait_for(port, server)
         yield port

@@ -2,7 +2,7 @@
 
 Thousands run at once on a bounded number of pipes (:class:`PipePool`). Sockets, pipes and
 terminals are watched by the loop; files, which it cannot watch, move in slices of 50 ms on
-its executor. Whatever ends a pump, CancelledError too, carries ``moved``, ``stranded`` and ``side``.
+a few threads. Whatever ends a pump, CancelledError too, carries ``moved``, ``stranded`` and ``side``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Flow:
 
     The descriptors of *steps* are watched: they are the flow's own, or both directions' of a
     relay, so that nobody else's interest in the same socket is disturbed. *executor* is
-    where the steps run when they may sleep for a disk; None is the loop's own.
+    where the steps run when they may sleep for a disk; None is the pool's own threads.
     """
 
     __slots__ = (
@@ -95,7 +95,9 @@ class Flow:
             return
         if self._threaded:
             self._watch(None)
-            self._slice = self._loop.run_in_executor(self._executor, self.steps.slice)
+            self._slice = self._loop.run_in_executor(
+                self._executor or self._pool.threads, self.steps.slice
+            )
             self._slice.add_done_callback(self._sliced)
             return
         try:

@@ -38,7 +38,7 @@ async def pump(
     StreamWriter) too, of which the socket is pumped: what the reader holds goes first
     (copied), the writer is flushed. What only its own methods can read is refused. Pipes
     in between come from *pool*, one for each loop by default. Files move in slices on
-    *executor*, the loop's own by default. Descriptors are duplicated: closing an end
+    *executor*, the pool's own threads by default. Descriptors are duplicated: closing an end
     while it is pumped ends nothing, cancelling does.
 
     Raises what zerosys.pump() does. CancelledError carries ``moved``, ``stranded``,

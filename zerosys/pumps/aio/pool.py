@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Protocol
 
 from zerosys._steps import Stage
+
+_THREADS = 4  # a disk is not faster for more
 
 
 class Borrower(Protocol):
@@ -42,6 +45,7 @@ class PipePool:
         self._made = self._users = 0
         self._stalled: dict[Borrower, None] = {}  # in the order in which they stalled
         self._waiting: dict[Borrower, None] = {}  # in the order in which they asked
+        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def pipes(self) -> int:
@@ -63,13 +67,27 @@ class PipePool:
         self._users += 1
 
     def leave(self) -> None:
-        """Count it no more; after the last the pipes are closed."""
+        """Count it no more; after the last the pipes are closed, and the threads end."""
         self._users -= 1
         if not self._users:
             for stage in self._free:
                 stage.close()
             self._made -= len(self._free)
             self._free.clear()
+            if self._threads is not None:
+                self._threads.shutdown()  # nothing runs on them any more
+                self._threads = None
+
+    @property
+    def threads(self) -> Executor:
+        """Where files move while there are transfers.
+
+        Not the loop's own executor: whoever waits there for the very bytes that a file is to give
+        would keep them from ever coming.
+        """
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, "zerosys-aio")
+        return self._threads
 
     def take(self, borrower: Borrower) -> Stage | None:
         """An empty pipe, or None: *borrower* will be woken.
