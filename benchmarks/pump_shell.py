@@ -1,4 +1,4 @@
-"""Pipe to pipe from the shell: `producer | zerosys pump - | consumer` against `pv -q`, and what progress costs.
+"""Pipe to pipe from the shell: `producer | zerosys pump - | consumer` and `pv -q`; what does progress cost?
 
 The figure is GiB/s over the whole pipeline, start of the interpreter included: a producer of
 zeros (`pv -q` of /dev/zero would be a rival's own), a consumer that counts what it reads. The bytes are
