@@ -22,6 +22,7 @@ from zerosys.errors import CudaError
 
 PAGE = mmap.PAGESIZE
 MIB = 1 << 20
+PATIENCE = 200  # questions after which whoever asks is taken to wait
 ATTRIBUTES = {
     "INTEGRATED": 0,
     "CAN_MAP_HOST_MEMORY": 1,
@@ -63,7 +64,9 @@ class Double:
         self._primaries: dict[int, Context] = {}
         self._streams: dict[int, deque[Callable[[], None]]] = {0: deque()}
         self._events: dict[int, bool] = {}
+        self._asked: dict[int, int] = {}  # how often each event was, since it was recorded
         self._thread = threading.local()
+        self._working = threading.RLock()
 
     # -- devices and contexts ------------------------------------------------------------------
 
@@ -262,7 +265,9 @@ class Double:
         self._guard_managed(mmap.PROT_READ | mmap.PROT_WRITE)
         for number, queue in self._streams.items():
             while queue and stream in (None, number):
-                queue.popleft()()
+                with self._working:  # in order, also where several threads ask
+                    if queue:
+                        queue.popleft()()
 
     def _guard_managed(self, rights: int) -> None:
         """Without concurrent access the processor dies of SIGSEGV if it touches managed memory meanwhile."""
@@ -296,6 +301,7 @@ class Double:
     def event_record(self, event: int, stream: int) -> None:
         self._need_context("cuEventRecord")
         self._events[event] = False
+        self._asked[event] = 0
 
         def passed() -> None:
             self._events[event] = True
@@ -303,8 +309,12 @@ class Double:
         self._streams[stream].append(passed)
 
     def event_done(self, event: int) -> bool:
-        """Never works off a stream: until somebody drains it, its event has not happened."""
+        """Does not work off a stream for a glance or two; for one who waits it does, as time does."""
         self._entered("cuEventQuery")
+        if not self._events[event]:
+            self._asked[event] += 1
+            if self._asked[event] > PATIENCE:
+                self.drain()
         return self._events[event]
 
     def event_destroy(self, event: int) -> None:

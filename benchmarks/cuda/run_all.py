@@ -36,6 +36,7 @@ QUESTIONS = {
     "registering": ("making", "build_registering"),
     "threads": ("making", "build_threads"),
     "making": ("making", "build"),
+    "storage": ("storage", "build"),
 }
 NO_DEVICE = 3
 

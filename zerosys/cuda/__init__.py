@@ -27,10 +27,15 @@ _HOME = {
     "stats": "counters",
 }
 
+# Modules whose functions are called by the module's name: cuda.storage.read().
+_MODULES = ("storage",)
+
 __all__ = ["CudaError", "NotRegisterable", *_HOME]
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _import_module(f"{__name__}.{name}")
     try:
         home = _HOME[name]
     except KeyError:
@@ -40,4 +45,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

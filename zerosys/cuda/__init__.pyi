@@ -1,3 +1,4 @@
+from zerosys.cuda import storage as storage
 from zerosys.cuda.copies import copy as copy
 from zerosys.cuda.counters import Stats as Stats
 from zerosys.cuda.counters import expect_no_staging as expect_no_staging

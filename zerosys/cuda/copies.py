@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from zerosys import pinned
-from zerosys._numa import extent_of
 from zerosys.cuda import backend, streams
 from zerosys.cuda.backend import Backend
 from zerosys.cuda.devices import working
-from zerosys.cuda.memory import DeviceArray, leased
+from zerosys.cuda.memory import End
 
 
 def enqueue(dst: int, src: int, size: int, stream: int) -> None:
@@ -44,23 +43,6 @@ def _borders_of_others(cuda: Backend, address: int, size: int) -> Iterator[int]:
                     yield border
 
 
-class _End:
-    """One end of a copy: an address, a length, and what must live until the copy is done."""
-
-    def __init__(self, memory: Any, *, written: bool) -> None:
-        interface = getattr(memory, "__cuda_array_interface__", None)
-        self.lease: memoryview | None = None
-        if interface is not None:
-            told = DeviceArray(interface)
-            self.address, self.size, read_only = told.address, told.size, told.read_only
-        else:
-            self.lease = leased(memory)
-            self.address, self.size = extent_of(self.lease)
-            read_only = self.lease.readonly
-        if written and read_only:
-            raise ValueError("the destination may only be read")
-
-
 def _device_of(*addresses: int) -> int | None:
     """The device that has memory at one of *addresses*, for a thread that has no context of its own."""
     cuda = backend.load()
@@ -80,7 +62,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> int:
     is copied in pieces: the driver refuses one copy across a border. Raises ValueError for a *dst*
     that is too short or may not be written, CudaError. See cuMemcpyAsync.
     """
-    target, source = _End(dst, written=True), _End(src, written=False)
+    target, source = End(dst, written=True), End(src, written=False)
     if source.size > target.size:
         raise ValueError(f"{source.size} bytes do not fit into the {target.size} of dst")
     if source.size:

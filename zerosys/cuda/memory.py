@@ -65,6 +65,28 @@ class DeviceArray:
         self.interface = interface
 
 
+class End:
+    """One end of a copy: an address, a length, and what must live until the copy is done.
+
+    ``on_device``: the memory told of itself by ``__cuda_array_interface__``. Raises ValueError
+    for memory that is to be *written* and may only be read.
+    """
+
+    def __init__(self, memory: Any, *, written: bool) -> None:
+        interface = getattr(memory, "__cuda_array_interface__", None)
+        self.lease: memoryview | None = None
+        self.on_device = interface is not None
+        if interface is not None:
+            told = DeviceArray(interface)
+            self.address, self.size, read_only = told.address, told.size, told.read_only
+        else:
+            self.lease = leased(memory)
+            self.address, self.size = extent_of(self.lease)
+            read_only = self.lease.readonly
+        if written and read_only:
+            raise ValueError("the destination may only be read")
+
+
 def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
     step = item
     for length, stride in zip(reversed(shape), reversed(strides), strict=True):
