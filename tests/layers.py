@@ -21,7 +21,7 @@ LAYERS = [
         _numa
         _nonblock _transfer _relay _steps _fanout _lend _zerocopy
         _ring _ring_reader _ring_writer _atomics
-        _exec _sysv
+        _exec _sysv _slots
         _ring _ring_end _ring_reader _ring_writer _ring_items _ring_messages
         _atomics
         """,

@@ -5,6 +5,7 @@ Importable without a GPU, a driver and cuda-bindings: memory_model() says what i
 
 from importlib import import_module as _import_module
 
+from zerosys._slots import StaleSlot
 from zerosys.errors import CudaError, NotRegisterable
 
 # Each public name and the module it comes from, which is imported when the name is first asked for.
@@ -19,6 +20,8 @@ _HOME = {
     "MemoryModel": "model",
     "PoolStats": "pool",
     "Registration": "registration",
+    "Slot": "slots",
+    "SlotPool": "slots",
     "Stats": "counters",
     "copy": "copies",
     "expect_no_staging": "counters",
@@ -30,7 +33,7 @@ _HOME = {
 # Modules whose functions are called by the module's name: cuda.storage.read().
 _MODULES = ("storage",)
 
-__all__ = ["CudaError", "NotRegisterable", *_HOME]
+__all__ = ["CudaError", "NotRegisterable", "StaleSlot", *_HOME]
 
 
 def __getattr__(name: str) -> object:

@@ -1,3 +1,4 @@
+from zerosys._slots import StaleSlot as StaleSlot
 from zerosys.cuda import storage as storage
 from zerosys.cuda.copies import copy as copy
 from zerosys.cuda.counters import Stats as Stats
@@ -14,6 +15,8 @@ from zerosys.cuda.model import memory_model as memory_model
 from zerosys.cuda.pool import PoolStats as PoolStats
 from zerosys.cuda.registration import Registration as Registration
 from zerosys.cuda.registration import register as register
+from zerosys.cuda.slots import Slot as Slot
+from zerosys.cuda.slots import SlotPool as SlotPool
 from zerosys.cuda.view import DeviceView as DeviceView
 from zerosys.errors import CudaError as CudaError
 from zerosys.errors import NotRegisterable as NotRegisterable
@@ -31,6 +34,9 @@ __all__ = [
     "NotRegisterable",
     "PoolStats",
     "Registration",
+    "Slot",
+    "SlotPool",
+    "StaleSlot",
     "Stats",
     "copy",
     "expect_no_staging",

@@ -46,6 +46,8 @@ class Fence:
         self._finish()
         return True
 
+    query = done  # as torch's events are asked: a ring's window waits for a Fence as for these
+
     def wait(self, timeout: float | None = None) -> None:
         """Wait until done(); Ctrl-C is answered. Raises NotReady after *timeout* seconds."""
         if not self.done():

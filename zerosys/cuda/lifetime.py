@@ -33,9 +33,14 @@ def refuse_fork() -> None:
         )
 
 
+def ending() -> bool:
+    """Whether the interpreter is."""
+    return _exiting or sys.is_finalizing()
+
+
 def usable() -> bool:
     """Whether this process may call the driver at all: it began to, and is not ending."""
-    return backend.process() == os.getpid() and not _exiting and not sys.is_finalizing()
+    return backend.process() == os.getpid() and not ending()
 
 
 def why_left(context: Context, pid: int) -> str | None:
