@@ -2,8 +2,11 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Self
 
+from typing_extensions import disjoint_base
+
 from zerosys._mmap import Mapping
 
+@disjoint_base
 class Piece:
     def __init__(
         self, size: int, pointer: int, mapping: Mapping | None = None, own_views: int = 0
@@ -15,8 +18,9 @@ class Piece:
     def recall(self) -> None: ...
     def close(self) -> None: ...
 
+@disjoint_base
 class Block:
-    def __init__(self) -> None: ...
+    def __init__(self, *args: Any) -> None: ...
     @property
     def size(self) -> int: ...
     @property
@@ -31,6 +35,7 @@ class Block:
     ) -> None: ...
     def __del__(self) -> None: ...
 
+@disjoint_base
 class Buckets:
     hits: int
     in_use: int

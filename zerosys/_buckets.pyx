@@ -38,13 +38,13 @@ cdef class Piece:
             self.recall()
         elif self.mapping.leases > self.own_views:
             raise BufferError(
-                f"cannot give a block back under {self.mapping.leases - self.own_views} live view(s): delete them, "
-                "or call release() on the memoryviews, first")
+                f"cannot give a block back under {self.mapping.leases - self.own_views} live view(s): "
+                "delete them, or call release() on the memoryviews, first")
         return 0
 
 
 cdef class Block:
-    """``size`` bytes of memory from a pool, which a device finds at ``pointer``; given back once, by release()."""
+    """``size`` bytes of memory from a pool, which a device finds at ``pointer``; given back once."""
 
     cdef Buckets pool
     cdef Piece piece

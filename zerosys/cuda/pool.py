@@ -1,4 +1,4 @@
-"""What both pools are beyond the passing to and fro: making, waiting for a device, giving back, counting."""
+"""What both pools are beyond lending: making, waiting for a device, giving back, counting."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ def read(
     """Read *count* bytes (None: as many as *into* has) of the file from *offset* to the start of *into*.
 
     *into* is memory of a device (``__cuda_array_interface__``: a DeviceBlock, a torch or CuPy array) or
-    any writable buffer. The result's ``bytes`` are fewer where the file ends. Neither *offset* nor *count* need
-    be whole blocks. Device memory goes in pieces of *chunk* bytes, by *depth* threads with
+    any writable buffer. The result's ``bytes`` are fewer where the file ends. Neither *offset* nor
+    *count* need be whole blocks. Device memory goes in pieces of *chunk* bytes, by *depth* threads with
     two registered slots each, on *stream*; all is there on return. Host memory is read in place, past
     the page cache where its address and *offset* lie alike in a block of 4096.
 

@@ -95,9 +95,7 @@ class Flow:
             return
         if self._threaded:
             self._watch(None)
-            self._slice = self._loop.run_in_executor(
-                self._executor or self._pool.threads, self.steps.slice
-            )
+            self._slice = self._loop.run_in_executor(self._executor or self._pool.threads, self.steps.slice)
             self._slice.add_done_callback(self._sliced)
             return
         try:
