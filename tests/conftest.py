@@ -1,6 +1,12 @@
 """Marks and hooks only; helpers are modules of their own, imported by name."""
 
 import os
+import signal
+
+# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: the tests
+# of Ctrl-C, and the commands that they run, are to be as on a terminal.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 collect_ignore = [] if os.environ.get("ZEROSYS_GUEST") else ["guest"]
 
