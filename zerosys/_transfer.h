@@ -55,7 +55,7 @@ static inline enum zs_side zs_blame(const struct zs_transfer *t, ssize_t rc)
         return ZS_SINK;
     if (rc == -EBADF) {
         int flags = fcntl(t->src.fd, F_GETFL);
-        return flags < 0 || (flags & O_ACCMODE) == O_WRONLY ? ZS_SOURCE : ZS_SINK;
+        return flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY ? ZS_SOURCE : ZS_SINK;
     }
     if (t->src.kind == ZS_FILE && t->dst.kind == ZS_SOCKET)
         return rc == -EIO || rc == -ESTALE || rc == -EISDIR ? ZS_SOURCE : ZS_SINK;
