@@ -379,6 +379,29 @@ def test_pumps_cancelled_at_random_moments_account_for_every_byte(run):
         run(main())
 
 
+@on_both_loops
+def test_pipes_that_others_have_too_stay_blocking(run):
+    async def main():
+        (first, writer), (second, sink) = os.pipe(), os.pipe()
+        for options in ({}, {"touch_flags": False}):
+            pump = asyncio.create_task(aio.pump(first, sink, 1 << 17, **options))
+            os.write(writer, bytes(1 << 16))
+            await asyncio.sleep(0.05)
+            os.write(writer, bytes(1 << 16))  # the way is full: both ends are waited for in turn
+            await asyncio.sleep(0.05)
+            assert [os.get_blocking(fd) for fd in (first, writer, second, sink)] == [True] * 4
+            assert not pump.done()
+            assert len(os.read(second, 1 << 17)) == 1 << 16
+            assert (await pump).bytes == 1 << 17
+            assert len(os.read(second, 1 << 17)) == 1 << 16
+            assert [os.get_blocking(fd) for fd in (first, writer, second, sink)] == [True] * 4
+        for fd in (first, writer, second, sink):
+            os.close(fd)
+
+    with nothing_left():
+        run(main())
+
+
 # -- the neighbours -----------------------------------------------------------------------------
 
 

@@ -127,7 +127,8 @@ def test_p5_a_wrapper_with_offsets_that_come_back_works_on_top_of_ours(tmp_path)
         file.seek(0)
         assert file.read() == b"ABCDEF"
     os.write(first[1], b"teed")
-    assert zerosys.tee(open_reader := os.fdopen(first[0], "rb", 0), second[1], 3, 0) == 3
+    open_reader = os.fdopen(first[0], "rb", 0)
+    assert zerosys.tee(open_reader, second[1], 3, 0) == 3
     assert (os.read(second[0], 9), open_reader.read(9)) == (b"tee", b"teed")
     for name in ("splice", "tee"):
         with open("/dev/null", "rb") as null, pytest.raises(OSError, match=rf"\[Errno 9\] {name}: ") as bad:

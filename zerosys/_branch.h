@@ -20,6 +20,8 @@ struct zs_branch {
     unsigned long long moved, copied, dropped;
     unsigned long long rested; /* bytes that went through the rest */
     int blocked;
+    unsigned long long had; /* of moved and copied, when it was seen to take something */
+    long long took_at;      /* and when that was; 0 until the source has ended */
     int error;              /* what it died of, or 0 */
 };
 
@@ -116,6 +118,18 @@ static inline void zs_branch_carry(struct zs_branch *b, int strict, int *would_c
         b->error = (int)-n;
     else if (n == 0)
         b->error = EIO;
+}
+
+/* Give up on a sink that has taken nothing for *linger* ns since the source's end. */
+static inline void zs_branch_linger(struct zs_branch *b, long long linger)
+{
+    unsigned long long has = b->moved + b->copied;
+    long long now = zs_clock(CLOCK_MONOTONIC);
+    if (!b->took_at || has != b->had) {
+        b->had = has;
+        b->took_at = now;
+    } else if (now - b->took_at >= linger)
+        b->error = ETIMEDOUT;
 }
 
 /* Put the end of a unit that was begun behind what its pipe has; 0 once it is all there. */

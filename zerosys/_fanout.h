@@ -31,6 +31,7 @@ struct zs_fanout {
     int wants_source;
     int error;               /* the source's */
     long long stall, progressed;
+    long long linger;        /* ns: whoever is skipped when slow is not waited for at the end either; -1: it is */
     unsigned long long seen;
     int futile;
 };
@@ -301,6 +302,7 @@ static inline int zs_fanout_has_fresh(const struct zs_fanout *f)
  * source if it is wanted), or -errno: the source's, or the last sink's when all are dead. */
 static inline int zs_fanout_once(struct zs_fanout *f)
 {
+    int lingers = f->drop && f->linger >= 0 && (f->ended || !f->left);
     int busy = 0, alive = 0, last = 0;
     unsigned long long before = zs_fanout_progress(f);
     for (int i = 0; i < f->n; i++) {
@@ -312,6 +314,8 @@ static inline int zs_fanout_once(struct zs_fanout *f)
             zs_branch_settle(b);
         if (!b->error && (b->held || b->buffered))
             zs_branch_carry(b, f->strict, &f->would_copy);
+        if (lingers && !b->error && !zs_branch_is_empty(b))
+            zs_branch_linger(b, f->linger);
         if (b->error)
             last = -b->error;
         alive += !b->error;
@@ -340,6 +344,31 @@ static inline int zs_fanout_once(struct zs_fanout *f)
     return zs_fanout_progress(f) != before || zs_fanout_has_fresh(f) ? ZS_WORKING : ZS_WANT_SINK;
 }
 
+/* Turns without a sleep until *until*, or there is nothing to do but to wait. */
+static inline int zs_fanout_turns(struct zs_fanout *f, long long until)
+{
+    int rc;
+    do
+        rc = zs_fanout_once(f);
+    while (rc == ZS_WORKING && zs_clock(CLOCK_MONOTONIC) < until);
+    return rc;
+}
+
+/* ns until the first sink is given up, or -1 if none will be. */
+static inline long long zs_fanout_lingers(const struct zs_fanout *f)
+{
+    long long first = -1, now = zs_clock(CLOCK_MONOTONIC);
+    for (int i = 0; i < f->n; i++) {
+        const struct zs_branch *b = &f->branches[i];
+        if (b->error || !b->took_at || zs_branch_is_empty(b))
+            continue;
+        long long left = b->took_at + f->linger - now;
+        left = left > 0 ? left : 0;
+        first = first < 0 || left < first ? left : first;
+    }
+    return first;
+}
+
 /* Sleep until a sink that has something due can take it, or the source, where it is wanted, has more. */
 static inline int zs_fanout_wait(struct zs_fanout *f, long long deadline)
 {
@@ -358,6 +387,11 @@ static inline int zs_fanout_wait(struct zs_fanout *f, long long deadline)
     long long most = zs_patience(f->stall, f->progressed, deadline, &why);
     if (most < 0)
         return why;
+    long long lingers = zs_fanout_lingers(f);
+    if (lingers >= 0 && lingers < most) {
+        most = lingers + 1;
+        why = 0;
+    }
     rc = zs_sleep(f->watched, n, most);
     if (rc == 0)
         return why;

@@ -14,7 +14,8 @@ from zerosys._args cimport as_count, as_fd
 from zerosys._nonblock cimport Loaned, borrow_nonblock, is_on_loan
 from zerosys._result cimport fail, or_errno
 from zerosys._transfer cimport (
-    DONE, EXPIRED, MEMORY, SOCKET, STALLED, c_clock, c_end_begin, c_end_open, deadline_of, end, seconds_of)
+    DONE, EXPIRED, FILE, MEMORY, OTHER, PIPE, SOCKET, STALLED, WORKING, c_clock, c_end_begin, c_end_open,
+    deadline_of, end, seconds_of)
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -37,6 +38,7 @@ cdef extern from "_branch.h" nogil:
         unsigned long long copied
         unsigned long long dropped
         unsigned long long rested
+        int blocked
         int error
 
     size_t c_branch_stranded "zs_branch_stranded"(const branch *b)
@@ -56,15 +58,23 @@ cdef extern from "_fanout.h" nogil:
         unsigned long long position
         branch *branches
         int n
+        int wants_source
         int error
         long long stall
         long long progressed
+        long long linger
 
     ssize_t c_fanout_open "zs_fanout_open"(fanout *f, size_t pipe_wish)
     void c_fanout_close "zs_fanout_close"(fanout *f)
     int c_fanout_drive "zs_fanout_drive"(fanout *f, long long deadline)
+    int c_fanout_turns "zs_fanout_turns"(fanout *f, long long until)
+    long long c_fanout_lingers "zs_fanout_lingers"(const fanout *f)
+    unsigned long long c_fanout_progress "zs_fanout_progress"(const fanout *f)
 
 cdef long long WATCH = 100_000_000  # ns between two looks of a watcher
+cdef dict KINDS = {MEMORY: "memory", PIPE: "pipe", FILE: "file", OTHER: "other"}  # a socket is of several kinds
+cdef long long TURN, SLICE
+TURN, SLICE = 2_000_000, 50_000_000  # ns of a step on an event loop, and of one on a thread
 
 
 @cython.final
@@ -73,7 +83,8 @@ cdef class FanOut:
     """All bytes of *src* to each of *sinks*, through a pipe of its own for each.
 
     *src* is a descriptor or a buffer, a sink a descriptor. With *drop* a sink that has no
-    room misses whole units of *unit* bytes; else the slowest sets the pace. A sink that
+    room misses whole units of *unit* bytes, and one that takes nothing for *linger* seconds
+    after the source's end is given up (ETIMEDOUT); else the slowest sets the pace. A sink that
     fails ends alone. *strict* is an error where bytes have to be copied. Raises OSError
     for a bad descriptor, ValueError or TypeError for a bad argument. Descriptors are
     borrowed; pipes are owned until close(). See tee(2), splice(2).
@@ -89,12 +100,14 @@ cdef class FanOut:
     cdef str reason_
 
     def __cinit__(self, src, sinks, count=None, *, offset_src=None, unit=1, drop=False, pipe_size=1 << 20,
-                  touch_flags=True, strict=False):
+                  touch_flags=True, strict=False, linger=None):
         cdef ssize_t rc
         cdef int i
         memset(&self.f, 0, sizeof(fanout))
         self.f.src.fd = self.f.in_[0] = self.f.in_[1] = self.f.null = -1
-        self.f.stall = -1
+        self.f.stall = self.f.linger = -1
+        if linger is not None:
+            self.f.linger = <long long>(1e9 * seconds_of(linger, "linger"))
         self.f.drop, self.f.strict, self.touch_flags = bool(drop), bool(strict), bool(touch_flags)
         self.loans = []
         self.f.unit = as_count(unit, "unit")
@@ -172,6 +185,73 @@ cdef class FanOut:
         finally:
             self.give_back()
             self.running = False
+
+    def start(self):
+        """Get ready for step() and slice(), which stop() ends; run() needs neither."""
+        if self.running or self.closed_:
+            raise ValueError("the fan-out is closed" if self.closed_ else "it is running already")
+        self.running = True
+        self.begin()
+
+    def step(self):
+        """Carry for about 2 ms without a sleep. "working", "waiting" (see :attr:`waits`), or None when done.
+
+        Raises OSError as run() does.
+        """
+        return self.turns(TURN)
+
+    def slice(self):
+        """The same for 50 ms, on a thread, where an end may sleep for a disk."""
+        return self.turns(SLICE)
+
+    cdef object turns(self, long long most):
+        if not self.running:
+            raise ValueError("start() it first")
+        cdef long long until = c_clock(CLOCK_MONOTONIC) + most
+        cdef int rc
+        self.reason_ = None
+        with nogil:
+            rc = -EOPNOTSUPP if self.f.would_copy else c_fanout_turns(&self.f, until)
+        if rc < 0:
+            self.refuse(rc)
+        return None if rc == DONE else "working" if rc == WORKING else "waiting"
+
+    def stop(self):
+        """End what start() began: the sinks' flags are as they were."""
+        if self.running:
+            self.running = False
+            self.give_back()
+
+    @property
+    def waits(self):
+        """Whom to wait for before the next step: (whether for the source, the numbers of the sinks)."""
+        cdef int i
+        return bool(self.f.wants_source), tuple(
+            [i for i in range(self.f.n) if self.f.branches[i].blocked and not self.f.branches[i].error])
+
+    @property
+    def lingers(self):
+        """Seconds until a sink that takes nothing is given up, or None."""
+        cdef long long left = c_fanout_lingers(&self.f)
+        return None if left < 0 else left / 1e9
+
+    @property
+    def progress(self):
+        """A number that grows while bytes move at either end."""
+        return c_fanout_progress(&self.f)
+
+    @property
+    def kinds(self):
+        """What the source and each sink are: "memory", "pipe", "socket", "file" or "other"."""
+        cdef int i
+        return KINDS.get(self.f.src.kind, "socket"), *[
+            KINDS.get(self.f.branches[i].dst.kind, "socket") for i in range(self.f.n)]
+
+    @property
+    def watched(self):
+        """The descriptors to watch for the source and each sink; -1 is memory."""
+        cdef int i
+        return self.f.src.fd, *[self.f.branches[i].dst.fd for i in range(self.f.n)]
 
     cdef int expire(self, object timeout) except -1:
         self.reason_ = "late"

@@ -15,6 +15,7 @@ from zerosys.pumps.ends import End, Found
 from zerosys.pumps.result import carry, short_source
 
 OnSlow = Literal["block", "drop"]
+LINGER = 5.0  # s: a peer that takes nothing for so long after the source's end is not slow but stuck
 _KINDS = {"late": PumpTimeout, "failed": PumpError, "copy": WouldCopy}
 
 
@@ -61,22 +62,16 @@ def fan_out(
     pipe_size: SupportsIndex,
     unit: SupportsIndex,
     on_slow: OnSlow,
+    linger: SupportsFloat | None,
 ) -> FanOutResult:
     """Carry the bytes of *src* to every one of *sinks*; see pump()."""
     began = time.monotonic()
-    drop = _drops(on_slow)
-    if strict and drop and int(unit) > 1:
-        raise ValueError(
-            f"strict and on_slow='drop' do not go together with unit={unit}: the end of a unit that does not "
-            "fit is copied; pass unit=1, or no strict"
-        )
+    drop = drops(on_slow, strict, unit)
     source = _plain(ends.source(src, offset_src), src)
     if source.ahead and strict:
         raise WouldCopy(None, f"{src!r} has read {len(source.ahead)} bytes ahead: open it with buffering=0")
     found = [_plain(ends.sink(sink, None), sink) for sink in sinks]
-    for sink in found:
-        if sink.offset is not None:  # a file object's own position, which its descriptor shares after a flush
-            os.lseek(sink.end.fileno(), sink.offset, os.SEEK_SET)
+    go_to_their_positions(found)
     ahead = source.ahead[:count]
     with FanOut(
         source.end,
@@ -88,40 +83,49 @@ def fan_out(
         pipe_size=pipe_size,
         touch_flags=touch_flags,
         strict=strict,
+        linger=linger,
     ) as fan:
         fan.prepend(ahead)
         source.take(len(ahead))
-
-        def so_far(final: bool = True) -> FanOutResult:
-            sinks = tuple(_sink_result(fan, number, int(unit), final) for number in range(len(found)))
-            return FanOutResult(fan.taken, sinks, "tee", fan.pipe_size, time.monotonic() - began)
-
         try:
             fan.run(
                 timeout,
                 stall_timeout=stall_timeout,
-                watch=(lambda _: progress(so_far(False))) if progress else None,
+                watch=(lambda _: progress(result_of(fan, unit, began, final=False))) if progress else None,
             )
         except BaseException as stopped:
-            raising = _stopped_by(stopped, fan)
-            _settle(fan, source, found)
-            carry(raising, result=so_far())
+            settle(fan, source, found)
+            raising = stopped_by(stopped, fan, unit, began)
             if raising is stopped:
                 raise
             raise raising from None
-        _settle(fan, source, found)
+        settle(fan, source, found)
         if count is not None and fan.taken < count:
             raise short_source(count, fan.taken)
-        return so_far()
+        return result_of(fan, unit, began)
 
 
-def _drops(on_slow: str) -> bool:
+def drops(on_slow: str, strict: bool, unit: SupportsIndex) -> bool:
+    """Whether slow sinks miss units. Raises ValueError for what does not go together."""
     if on_slow not in ("block", "drop"):
         raise ValueError(f"on_slow must be 'block' or 'drop', not {on_slow!r}")
+    if strict and on_slow == "drop" and int(unit) > 1:
+        raise ValueError(
+            f"strict and on_slow='drop' do not go together with unit={unit}: the end of a unit that does not "
+            "fit is copied; pass unit=1, or no strict"
+        )
     return on_slow == "drop"
 
 
-def _settle(fan: FanOut, source: Found, found: list[Found]) -> None:
+def go_to_their_positions(found: Sequence[Found]) -> None:
+    """Have each descriptor stand where its file object says it is, which is the same after a flush."""
+    for sink in found:
+        if sink.offset is not None:
+            os.lseek(sink.end.fileno(), sink.offset, os.SEEK_SET)
+
+
+def settle(fan: FanOut, source: Found, found: Sequence[Found]) -> None:
+    """Tell file objects how far they went."""
     source.settle(fan.taken)
     for number, sink in enumerate(found):
         moved, copied, *_ = fan.branch(number)
@@ -136,8 +140,13 @@ def _plain(found: Found, end: End) -> Found:
     return found
 
 
+def result_of(fan: FanOut, unit: SupportsIndex, began: float, *, final: bool = True) -> FanOutResult:
+    """What *fan* has done by now; a *final* result takes what dead sinks have stranded out of their pipes."""
+    sinks = tuple(_sink_result(fan, number, int(unit), final) for number in range(len(fan.watched) - 1))
+    return FanOutResult(fan.taken, sinks, "tee", fan.pipe_size, time.monotonic() - began)
+
+
 def _sink_result(fan: FanOut, number: int, unit: int, final: bool) -> SinkResult:
-    """Only a *final* result takes the bytes that a dead sink has stranded out of its pipe."""
     moved, copied, dropped, stranded, error = fan.branch(number)
     failure = None
     if error:
@@ -147,9 +156,16 @@ def _sink_result(fan: FanOut, number: int, unit: int, final: bool) -> SinkResult
     return SinkResult(moved + copied, moved, copied, -(-dropped // unit), dropped, stranded, failure)
 
 
-def _stopped_by(stopped: BaseException, fan: FanOut) -> BaseException:
-    kind = _KINDS.get(fan.reason or "")
+def stopped_by(stopped: BaseException, fan: FanOut, unit: SupportsIndex, began: float) -> BaseException:
+    """What to raise for *stopped*, which ended *fan*, with all that is known of its sinks."""
+    kind = _KINDS.get(getattr(stopped, "reason", fan.reason) or "")
+    raising = stopped
     if kind and isinstance(stopped, OSError):
-        return kind(stopped.errno, stopped.strerror, side=fan.side, moved=fan.taken)
-    carry(stopped, moved=fan.taken)
-    return stopped
+        raising = kind(stopped.errno, stopped.strerror, side=fan.side, moved=fan.taken)
+    result = result_of(fan, unit, began)
+    each = tuple(
+        one.error.stranded_bytes if one.error else fan.take_stranded(number)
+        for number, one in enumerate(result.sinks)
+    )
+    carry(raising, moved=fan.taken, result=result, stranded_each=each)
+    return raising

@@ -15,7 +15,7 @@ from zerosys._transfer import Transfer
 from zerosys.errors import WouldCopy
 from zerosys.pumps import ends
 from zerosys.pumps.ends import End, Found
-from zerosys.pumps.fanning import FanOutResult, OnSlow, fan_out
+from zerosys.pumps.fanning import LINGER, FanOutResult, OnSlow, fan_out
 from zerosys.pumps.objects import pump_objects
 from zerosys.pumps.result import PumpResult, result_of, short_source, stopped_by
 from zerosys.sizes import parse_size
@@ -38,6 +38,7 @@ def pump(
     pipe_size: SupportsIndex | str = ...,
     unit: SupportsIndex = ...,
     on_slow: OnSlow = ...,
+    linger: SupportsFloat | None = ...,
 ) -> FanOutResult: ...
 
 
@@ -79,6 +80,7 @@ def pump(
     spin: SupportsFloat = 0.0,
     unit: SupportsIndex = 1,
     on_slow: OnSlow = "block",
+    linger: SupportsFloat | None = LINGER,
 ) -> PumpResult | FanOutResult:
     """Carry bytes from *src* to *dst* without a copy where the kernel can, and tell how they went.
 
@@ -100,12 +102,15 @@ def pump(
 
     A list of sinks each get all of the bytes, and a FanOutResult tells what each has: a pipe
     for each is how far it can lag behind. With *on_slow* "block" the slowest sets the pace;
-    with "drop" a sink that has no room misses whole units of *unit* bytes, counted exactly.
-    A sink that fails ends alone; PumpError if none is left.
+    with "drop" a sink that has no room misses whole units of *unit* bytes, counted exactly,
+    and when the source has ended it gets what its pipe holds, unless it takes nothing for
+    *linger* seconds: then it is given up (ETIMEDOUT; None waits for ever). A sink that fails
+    ends alone, its ``error`` has its bytes; PumpError if none is left.
 
     Raises PumpTimeout after *timeout* seconds, or *stall_timeout* without a byte moving;
     ShortSource if the source ends before *count*; PumpError when an end fails. They, and
-    KeyboardInterrupt, carry ``moved``, ``stranded``, ``stranded_bytes`` and ``side``.
+    KeyboardInterrupt, carry ``moved``, ``stranded``, ``stranded_bytes`` and ``side``; with a
+    list of sinks ``moved``, ``side``, ``result`` and ``stranded_each``, the bytes due to each.
     Both ends stay the caller's. See splice(2), sendfile(2), copy_file_range(2).
     """
     began = time.monotonic()
@@ -125,9 +130,10 @@ def pump(
             pipe_size=_as_size(pipe_size),
             unit=unit,
             on_slow=on_slow,
+            linger=linger,
         )
-    if on_slow != "block" or index(unit) != 1:
-        raise ValueError("unit and on_slow are for a list of sinks")
+    if on_slow != "block" or index(unit) != 1 or linger != LINGER:
+        raise ValueError("unit, on_slow and linger are for a list of sinks")
     found_src, found_dst = ends.source(src, _as_index(offset_src)), ends.sink(dst, _as_index(offset_dst))
     pace = parse_size(rate) if isinstance(rate, str) else rate
     if strict:

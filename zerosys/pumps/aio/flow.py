@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from zerosys._steps import Stage, Steps
 from zerosys.pumps.aio.pool import PipePool
+from zerosys.pumps.aio.watching import watch
 
 if TYPE_CHECKING:
     from zerosys._steps import _Outcome
@@ -38,6 +39,7 @@ class Flow:
         "_slice",
         "_src_fd",
         "_threaded",
+        "_unwatch",
         "_watched",
         "_watcher",
         "closed",
@@ -66,6 +68,7 @@ class Flow:
         self._pool, self._ended = pool, ended
         self._threaded, self._executor = threaded, executor
         self._watched: str | None = None
+        self._unwatch: Callable[[], None] | None = None
         self._later: asyncio.Handle | None = None
         self._slice: asyncio.Future[_Outcome] | None = None
         self._seen, self._futile = -1, 0
@@ -157,16 +160,13 @@ class Flow:
     def _watch(self, side: str | None) -> None:
         if side == self._watched:
             return
-        if self._watched == "source":
-            self._loop.remove_reader(self._src_fd)
-        elif self._watched == "sink":
-            self._loop.remove_writer(self._dst_fd)
-        self._watched = None
-        if side == "source":
-            self._loop.add_reader(self._src_fd, self._go)
-        elif side == "sink":
-            self._loop.add_writer(self._dst_fd, self._go)
-        self._watched = side
+        if self._unwatch is not None:
+            unwatch, self._unwatch, self._watched = self._unwatch, None, None
+            unwatch()
+        if side is not None:
+            fd = self._src_fd if side == "source" else self._dst_fd
+            self._unwatch = watch(self._loop, side, fd, self._go)
+            self._watched = side
 
     # -- the pipe -----------------------------------------------------------------------------
 

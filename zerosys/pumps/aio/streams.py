@@ -54,12 +54,14 @@ def pair_of(end: object) -> Streams | None:
         )
     if not isinstance(end, tuple):
         return None
-    reader, writer = end
-    if isinstance(reader, asyncio.StreamReader) and isinstance(writer, asyncio.StreamWriter):
-        return reader, writer
-    raise TypeError(
-        f"a pair must be (StreamReader, StreamWriter), not ({type(reader).__name__}, {type(writer).__name__})"
-    )
+    if (
+        len(end) == 2
+        and isinstance(end[0], asyncio.StreamReader)
+        and isinstance(end[1], asyncio.StreamWriter)
+    ):
+        return end
+    kinds = ", ".join(type(part).__name__ for part in end)
+    raise TypeError(f"a pair must be (StreamReader, StreamWriter), not ({kinds}); several sinks are a list")
 
 
 def _plain_socket(writer: asyncio.StreamWriter) -> int:

@@ -1,0 +1,294 @@
+"""``await aio.pump(src, [a, b, c])``: the steps of a fan-out, taken when an end is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
+
+from zerosys._fanout import FanOut
+from zerosys.pumps.aio.ends import End, Endpoint, sleeps
+from zerosys.pumps.aio.pool import PipePool, pool_of
+from zerosys.pumps.aio.watching import watch as watch_end
+from zerosys.pumps.fanning import (
+    FanOutResult,
+    OnSlow,
+    drops,
+    go_to_their_positions,
+    result_of,
+    settle,
+    stopped_by,
+)
+from zerosys.pumps.result import carry, short_source
+
+if TYPE_CHECKING:
+    from zerosys._fanout import _Outcome
+
+_PATIENCE = 2  # ready and nothing moved: so often at once, then after pauses
+_PAUSE, _LONGEST = 0.001, 0.064
+_CHECKS = 4  # looks at the progress in a stall timeout
+_WATCH = 0.1  # s between two calls of a watcher
+
+
+async def fan_out(
+    src: Endpoint,
+    sinks: Sequence[Endpoint],
+    count: int | None,
+    *,
+    offset_src: int | None,
+    timeout: float | None,
+    stall_timeout: float | None,
+    strict: bool,
+    touch_flags: bool,
+    progress: Callable[[FanOutResult], object] | None,
+    pipe_size: int,
+    unit: SupportsIndex,
+    on_slow: OnSlow,
+    linger: SupportsFloat | None,
+    pool: PipePool | None,
+    executor: Executor | None,
+) -> FanOutResult:
+    """Carry the bytes of *src* to every one of *sinks* while the event loop goes on; see pump()."""
+    began = time.monotonic()
+    drop = drops(on_slow, strict, unit)
+    with ExitStack() as stack:
+        source = stack.enter_context(End(src, offset_src, reads=True, writes=False))
+        ends = [stack.enter_context(End(sink, reads=False, writes=True)) for sink in sinks]
+        for end in ends:
+            if end.is_memory:
+                raise TypeError("a sink of a fan-out is a descriptor, and a buffer is none: pump to it alone")
+            await end.flush()
+        found = [end.found for end in ends]
+        go_to_their_positions(found)
+        source.take_over(count, strict)
+        fan = _fan(source, ends, count, drop=drop, unit=unit, pipe_size=pipe_size, strict=strict,
+                   touch_flags=touch_flags, linger=linger)  # fmt: skip
+        stack.enter_context(fan)
+        run = FanRun(
+            fan,
+            _pool(pool),
+            executor,
+            watch=(lambda: progress(result_of(fan, unit, began, final=False))) if progress else None,
+        )
+        try:
+            await run.wait(timeout, stall_timeout)
+        except BaseException as stopped:
+            settle(fan, source.found, found)
+            raising = stopped_by(stopped, fan, unit, began)
+            if raising is stopped:
+                raise
+            raise raising from None
+        settle(fan, source.found, found)
+        if count is not None and fan.taken < count:
+            raise short_source(count, fan.taken)
+        return result_of(fan, unit, began)
+
+
+def _pool(pool: PipePool | None) -> PipePool:
+    return pool_of(asyncio.get_running_loop()) if pool is None else pool
+
+
+def _fan(
+    source: End,
+    sinks: Sequence[End],
+    count: int | None,
+    *,
+    drop: bool,
+    unit: SupportsIndex,
+    pipe_size: int,
+    strict: bool,
+    touch_flags: bool,
+    linger: SupportsFloat | None,
+) -> FanOut:
+    """The fan-out of *sinks*, with what was read from the source before already in their pipes."""
+    try:
+        fan = FanOut(
+            source.target,
+            [sink.target for sink in sinks],
+            None if count is None else count - len(source.before),
+            offset_src=source.offset,
+            unit=unit,
+            drop=drop,
+            pipe_size=max(pipe_size, len(source.before)),
+            touch_flags=touch_flags and not any(sink.standard for sink in sinks),
+            strict=strict,
+            linger=linger,
+        )
+        fan.prepend(source.before)
+    except BaseException as refusal:
+        carry(refusal, stranded_bytes=source.before)
+        raise
+    return fan
+
+
+class FanRun:
+    """Steps *fan* when one of its ends is ready, until it is done or fails.
+
+    Its pipes are its own, one for each sink: *pool* only lends the threads on which it runs where
+    an end is a file.
+    """
+
+    def __init__(
+        self,
+        fan: FanOut,
+        pool: PipePool,
+        executor: Executor | None,
+        *,
+        watch: Callable[[], object] | None = None,
+    ) -> None:
+        self._fan, self._pool, self._executor, self._watcher = fan, pool, executor, watch
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._failure: BaseException | None = None
+        self._src_fd, *self._dst_fds = fan.watched
+        self._threaded = any(map(sleeps, fan.kinds, fan.watched))
+        self._watched: dict[tuple[str, int], Callable[[], None]] = {}
+        self._slice: asyncio.Future[_Outcome] | None = None
+        self._later: asyncio.Handle | None = None
+        self._timers: dict[str, asyncio.Handle] = {}
+        self._seen, self._futile, self._told = -1, 0, time.monotonic()
+
+    async def wait(self, timeout: float | None, stall_timeout: float | None) -> None:
+        """Run to the end. Raises what ended it, when no thread works on it any more."""
+        self._pool.enter()
+        try:
+            self._fan.start()
+            self._limit(timeout, stall_timeout)
+            self._soon()
+            await self._over
+        finally:
+            try:
+                await self._stop()
+            finally:
+                self._fan.stop()
+                self._pool.leave()
+        if self._failure is not None:
+            raise self._failure
+
+    # -- driving ------------------------------------------------------------------------------
+
+    def _soon(self, after: float = 0) -> None:
+        self._later = self._loop.call_later(after, self._go) if after else self._loop.call_soon(self._go)
+
+    def _go(self) -> None:
+        """An end is ready, or may be."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if self._over.done():
+            return
+        if self._threaded:
+            self._watch(set())
+            self._slice = self._loop.run_in_executor(self._executor or self._pool.threads, self._fan.slice)
+            self._slice.add_done_callback(self._sliced)
+            return
+        try:
+            outcome = self._fan.step()
+        except Exception as failure:
+            self._end(failure)
+        else:
+            self._act(outcome)
+
+    def _sliced(self, done: asyncio.Future[_Outcome]) -> None:
+        self._slice = None
+        failure = done.exception()
+        if self._over.done():
+            return
+        if failure is None:
+            self._act(done.result())
+        else:
+            self._end(failure)
+
+    def _act(self, outcome: _Outcome) -> None:
+        try:
+            self._tell()
+            if outcome is None:
+                self._end(None)
+            elif outcome == "working":
+                self._watch(set())
+                self._soon()
+            else:
+                self._wait_for_ends()
+        except Exception as failure:
+            self._end(failure)
+
+    def _wait_for_ends(self) -> None:
+        pause = self._pause()
+        self._watch(set() if pause else self._wanted())
+        # A sink that is to be given up makes nothing ready.
+        delay = pause if pause else self._fan.lingers
+        if delay is not None:
+            self._soon(max(delay, _PAUSE))
+
+    def _wanted(self) -> set[tuple[str, int]]:
+        source, sinks = self._fan.waits
+        wanted = {("sink", self._dst_fds[number]) for number in sinks}
+        return wanted | {("source", self._src_fd)} if source else wanted
+
+    def _pause(self) -> float:
+        """What is called ready and then moves nothing must not make us spin."""
+        progress = self._fan.progress
+        self._futile = self._futile + 1 if progress == self._seen else 0
+        self._seen = progress
+        if self._futile <= _PATIENCE:
+            return 0.0
+        return float(min(_PAUSE * 2 ** (self._futile - _PATIENCE - 1), _LONGEST))
+
+    def _watch(self, wanted: set[tuple[str, int]]) -> None:
+        for end in self._watched.keys() - wanted:
+            self._watched.pop(end)()
+        for side, fd in wanted - self._watched.keys():
+            self._watched[side, fd] = watch_end(self._loop, side, fd, self._go)
+
+    def _tell(self) -> None:
+        if self._watcher and time.monotonic() - self._told >= _WATCH:
+            self._told = time.monotonic()
+            self._watcher()
+
+    # -- time, and the end --------------------------------------------------------------------
+
+    def _limit(self, timeout: float | None, stall_timeout: float | None) -> None:
+        if timeout is not None:
+            self._timers["timeout"] = self._loop.call_later(
+                timeout, self._expire, f"{timeout:.3g} s are over"
+            )
+        if stall_timeout is not None:
+            self._check(stall_timeout, -1, 0)
+
+    def _check(self, stall: float, seen: int, times: int) -> None:
+        now = self._fan.progress
+        times = times + 1 if now == seen else 0
+        if times == _CHECKS:
+            self._expire(f"nothing has moved for {stall:.3g} s")
+        else:
+            self._timers["stall"] = self._loop.call_later(stall / _CHECKS, self._check, stall, now, times)
+
+    def _expire(self, text: str) -> None:
+        late = TimeoutError(errno.ETIMEDOUT, f"{text}, and the pump is not done")
+        late.reason = "late"  # type: ignore[attr-defined]
+        self._end(late)
+
+    def _end(self, failure: BaseException | None) -> None:
+        if not self._over.done():
+            self._failure = failure
+            self._over.set_result(None)
+
+    async def _stop(self) -> None:
+        """End wherever it is, and return when no thread works on it any more; never cancelled half-way."""
+        for timer in (*self._timers.values(), self._later):
+            if timer is not None:
+                timer.cancel()
+        with suppress(OSError):
+            self._watch(set())
+        cancelled = None
+        while self._slice is not None and not self._slice.done():
+            try:
+                await asyncio.wait([self._slice])
+            except asyncio.CancelledError as again:
+                cancelled = again
+        if cancelled:
+            raise cancelled
