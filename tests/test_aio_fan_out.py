@@ -1,4 +1,4 @@
-"""One source to many sinks on an event loop: every byte, or whole units that are counted, and an end to it."""
+"""One source to many sinks on an event loop: every byte, or counted whole units, and an end to it."""
 
 import asyncio
 import fcntl

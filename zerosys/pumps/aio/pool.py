@@ -30,6 +30,11 @@ class PipePool:
     be counted as copied, and the emptied pipe goes on. So a thousand transfers need no more
     pipes than a few, and none is ever handed on with bytes in it.
 
+    A strict transfer may not be copied, so its pipe is never taken: while its sink blocks it keeps
+    it. With *most* of those blocked, all who need a pipe wait until one of the sinks takes
+    something or its transfer ends. Give strict relays a pool of their own, of two pipes for each
+    that may be blocked both ways at once, and a ``stall_timeout``. A fan-out takes no pipe from here.
+
     Belongs to one event loop. Pipes are made when needed, and closed when no transfer is left;
     with many users on one machine keep ``most * pipe_size`` below fs.pipe-user-pages-soft.
     """
