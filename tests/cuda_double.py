@@ -13,6 +13,7 @@ import itertools
 import mmap
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -39,6 +40,7 @@ class Range:
     def __init__(self, start: int, size: int, kind: str, flags: int = 0) -> None:
         self.start, self.size, self.kind, self.flags = start, size, kind, flags
         self.memory: mmap.mmap | None = None
+        self.device = 0
 
     @property
     def end(self) -> int:
@@ -51,19 +53,32 @@ class Range:
         return self.start < address + size and address < self.end
 
 
+class Event:
+    """How often an event was recorded, how often that was passed, and when it last was."""
+
+    def __init__(self) -> None:
+        self.recorded = self.passed = 0
+        self.stream = 0  # the one that it was recorded on last
+        self.time = 0.0
+
+    def happened(self) -> bool:
+        return self.passed == self.recorded
+
+
 class Double:
     """One process's driver. ``budget`` bytes may be pinned in all, ``largest`` in one call."""
 
     def __init__(self, devices: int = 1, *, budget: int = 768 * MIB, largest: int = 1 << 39) -> None:
         self.devices, self.budget, self.largest = devices, budget, largest
         self.attributes = dict(ATTRIBUTES)
+        self.peers = True
         self.ranges: list[Range] = []
         self.pid = os.getpid()
         self._ids = itertools.count(1)
         self._handles = itertools.count(0x5000, 0x10)
         self._primaries: dict[int, Context] = {}
         self._streams: dict[int, deque[Callable[[], None]]] = {0: deque()}
-        self._events: dict[int, bool] = {}
+        self._events: dict[int, Event] = {}
         self._asked: dict[int, int] = {}  # how often each event was, since it was recorded
         self._thread = threading.local()
         self._working = threading.RLock()
@@ -201,7 +216,7 @@ class Double:
         for known in self.ranges:
             if known.holds(address, 1):
                 kind = "host" if known.kind == "registered" else known.kind
-                return Pointer(kind, address, known.start, known.size, 0)
+                return Pointer(kind, address, known.start, known.size, known.device)
         return Pointer("pageable")
 
     # -- device memory, copies, streams, events ------------------------------------------------
@@ -213,7 +228,7 @@ class Double:
         memory = mmap.mmap(-1, -(-size // PAGE) * PAGE)
         view = ctypes.c_char.from_buffer(memory)
         made = Range(ctypes.addressof(view), size, kind, flags)
-        made.memory = memory
+        made.memory, made.device = memory, self._stack[-1].device
         self.ranges.append(made)
         return made.start
 
@@ -249,6 +264,17 @@ class Double:
         else:
             self.enqueue(stream, lambda: ctypes.memmove(dst, src, size))
 
+    def can_access_peer(self, device: int, peer: int) -> bool:
+        return device != peer and self.peers
+
+    def copy_peer(
+        self, dst: int, dst_context: Context, src: int, src_context: Context, size: int, stream: int
+    ) -> None:
+        self._need_context("cuMemcpyPeerAsync")
+        if not self.alive(dst_context) or not self.alive(src_context):
+            raise self._refuse(backend.INVALID_CONTEXT, "cuMemcpyPeerAsync")
+        self.copy(dst, src, size, stream)
+
     def memset(self, pointer: int, value: int, size: int, stream: int) -> None:
         """A kernel, of a kind: it writes what the device can reach, once its turn comes."""
         self._need_context("cuMemsetD8Async")
@@ -263,11 +289,17 @@ class Double:
     def drain(self, stream: int | None = None) -> None:
         """Do what was put on *stream*, or on all of them."""
         self._guard_managed(mmap.PROT_READ | mmap.PROT_WRITE)
-        for number, queue in self._streams.items():
-            while queue and stream in (None, number):
-                with self._working:  # in order, also where several threads ask
-                    if queue:
-                        queue.popleft()()
+        for number in list(self._streams):
+            if stream in (None, number):
+                self._work(number, lambda: False)
+
+    def _work(self, stream: int, enough: Callable[[], bool]) -> None:
+        """Do what was put on *stream*, one by one, until it is *enough*."""
+        queue = self._streams[stream]
+        while queue and not enough():
+            with self._working:  # in order, also where several threads ask
+                if queue:
+                    queue.popleft()()
 
     def _guard_managed(self, rights: int) -> None:
         """Without concurrent access the processor dies of SIGSEGV if it touches managed memory meanwhile."""
@@ -292,30 +324,53 @@ class Double:
         self.drain(stream)  # by the next question it is
         return False
 
-    def event_create(self) -> int:
+    def stream_destroy(self, stream: int) -> None:
+        """The real one lets what was put on it come to its end."""
+        self._need_context("cuStreamDestroy")
+        self.drain(stream)
+        del self._streams[stream]
+
+    def stream_wait(self, stream: int, event: int) -> None:
+        self._need_context("cuStreamWaitEvent")
+        known = self._events[event]
+        wanted, recorder = known.recorded, known.stream
+        # Its stream goes on as far as the event, and no further.
+        self._streams[stream].append(lambda: self._work(recorder, lambda: known.passed >= wanted))
+
+    def event_create(self, timed: bool = False) -> int:
         self._need_context("cuEventCreate")
         event = next(self._handles)
-        self._events[event] = True
+        self._events[event] = Event()
         return event
 
     def event_record(self, event: int, stream: int) -> None:
         self._need_context("cuEventRecord")
-        self._events[event] = False
+        known = self._events[event]
+        known.recorded, known.stream = known.recorded + 1, stream
         self._asked[event] = 0
 
-        def passed() -> None:
-            self._events[event] = True
+        def passed(number: int = known.recorded) -> None:
+            known.passed, known.time = number, time.perf_counter()
 
         self._streams[stream].append(passed)
 
     def event_done(self, event: int) -> bool:
         """Does not work off a stream for a glance or two; for one who waits it does, as time does."""
         self._entered("cuEventQuery")
-        if not self._events[event]:
+        known = self._events[event]
+        if not known.happened():
             self._asked[event] += 1
             if self._asked[event] > PATIENCE:
                 self.drain()
-        return self._events[event]
+        return known.happened()
+
+    def event_elapsed(self, begin: int, end: int) -> float:
+        first, last = self._events[begin], self._events[end]
+        if not first.recorded or not last.recorded:
+            raise self._refuse(backend.INVALID_HANDLE, "cuEventElapsedTime")
+        if not first.happened() or not last.happened():
+            raise self._refuse(backend.NOT_READY, "cuEventElapsedTime")
+        return last.time - first.time
 
     def event_destroy(self, event: int) -> None:
         del self._events[event]

@@ -18,6 +18,8 @@ _HOME = {
     "HostPool": "host_pool",
     "MemoryKind": "model",
     "MemoryModel": "model",
+    "Pipeline": "pipeline",
+    "PipelineStats": "pipeline",
     "PoolStats": "pool",
     "Registration": "registration",
     "Slot": "slots",

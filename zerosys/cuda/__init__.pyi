@@ -12,6 +12,8 @@ from zerosys.cuda.host_pool import HostPool as HostPool
 from zerosys.cuda.model import MemoryKind as MemoryKind
 from zerosys.cuda.model import MemoryModel as MemoryModel
 from zerosys.cuda.model import memory_model as memory_model
+from zerosys.cuda.pipeline import Pipeline as Pipeline
+from zerosys.cuda.pipeline import PipelineStats as PipelineStats
 from zerosys.cuda.pool import PoolStats as PoolStats
 from zerosys.cuda.registration import Registration as Registration
 from zerosys.cuda.registration import register as register
@@ -32,6 +34,8 @@ __all__ = [
     "MemoryKind",
     "MemoryModel",
     "NotRegisterable",
+    "Pipeline",
+    "PipelineStats",
     "PoolStats",
     "Registration",
     "Slot",

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from zerosys.errors import CudaError, Unsupported
 
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 1, 2, 3, 100
-INVALID_CONTEXT, CONTEXT_IS_DESTROYED, NOT_READY = 201, 709, 600
+INVALID_CONTEXT, CONTEXT_IS_DESTROYED, NOT_READY, INVALID_HANDLE = 201, 709, 600, 400
 ALREADY_REGISTERED, NOT_REGISTERED, NOT_SUPPORTED = 712, 713, 801
 TOO_OLD = 35  # the runtime's, for "no driver" too
 
@@ -69,8 +69,16 @@ class Backend(Protocol):
     def alloc(self, size: int) -> int: ...
     def free(self, pointer: int) -> None: ...
     def copy(self, dst: int, src: int, size: int, stream: int) -> None: ...
+    def can_access_peer(self, device: int, peer: int) -> bool: ...
+    def copy_peer(
+        self, dst: int, dst_context: Context, src: int, src_context: Context, size: int, stream: int
+    ) -> None: ...
+    def stream_create(self) -> int: ...
+    def stream_destroy(self, stream: int) -> None: ...
+    def stream_wait(self, stream: int, event: int) -> None: ...
     def stream_done(self, stream: int) -> bool: ...
-    def event_create(self) -> int: ...
+    def event_create(self, timed: bool = False) -> int: ...
+    def event_elapsed(self, begin: int, end: int) -> float: ...
     def event_record(self, event: int, stream: int) -> None: ...
     def event_done(self, event: int) -> bool: ...
     def event_destroy(self, event: int) -> None: ...
@@ -218,11 +226,39 @@ class CudaBindings:
         """Enqueue a copy between any two addresses. Refused across the border of two registrations."""
         self._check("cuMemcpyAsync", self._driver.cuMemcpyAsync(dst, src, size, stream))
 
+    def can_access_peer(self, device: int, peer: int) -> bool:
+        """Whether *device* can reach the memory of *peer*, over NVLink or PCIe."""
+        one, other = (self._check("cuDeviceGet", self._driver.cuDeviceGet(n)) for n in (device, peer))
+        answer = self._driver.cuDeviceCanAccessPeer(one, other)
+        return bool(self._check("cuDeviceCanAccessPeer", answer))
+
+    def copy_peer(
+        self, dst: int, dst_context: Context, src: int, src_context: Context, size: int, stream: int
+    ) -> None:
+        """Enqueue a copy from one device's memory to another's."""
+        answer = self._driver.cuMemcpyPeerAsync(
+            dst, dst_context.handle, src, src_context.handle, size, stream
+        )
+        self._check("cuMemcpyPeerAsync", answer)
+
+    def stream_create(self) -> int:
+        """A stream of the current context, which does not wait for the default one."""
+        flags = self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        return int(self._check("cuStreamCreate", self._driver.cuStreamCreate(flags)))
+
+    def stream_destroy(self, stream: int) -> None:
+        self._check("cuStreamDestroy", self._driver.cuStreamDestroy(stream))
+
+    def stream_wait(self, stream: int, event: int) -> None:
+        """Have what is put on *stream* from now on wait for *event*, as it was recorded last."""
+        self._check("cuStreamWaitEvent", self._driver.cuStreamWaitEvent(stream, event, 0))
+
     def stream_done(self, stream: int) -> bool:
         return self._ready("cuStreamQuery", self._driver.cuStreamQuery(stream))
 
-    def event_create(self) -> int:
-        flags = self._driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+    def event_create(self, timed: bool = False) -> int:
+        kinds = self._driver.CUevent_flags
+        flags = kinds.CU_EVENT_DEFAULT if timed else kinds.CU_EVENT_DISABLE_TIMING
         return int(self._check("cuEventCreate", self._driver.cuEventCreate(flags)))
 
     def event_record(self, event: int, stream: int) -> None:
@@ -230,6 +266,11 @@ class CudaBindings:
 
     def event_done(self, event: int) -> bool:
         return self._ready("cuEventQuery", self._driver.cuEventQuery(event))
+
+    def event_elapsed(self, begin: int, end: int) -> float:
+        """Seconds between two timed events that have passed."""
+        answer = self._driver.cuEventElapsedTime(begin, end)
+        return float(self._check("cuEventElapsedTime", answer)) / 1000
 
     def event_destroy(self, event: int) -> None:
         self._check("cuEventDestroy", self._driver.cuEventDestroy(event))

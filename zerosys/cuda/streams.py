@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from zerosys.cuda import backend
@@ -35,6 +36,30 @@ def handle_of(stream: Any) -> int:
             f"stream must be an int, or have __cuda_stream__, cuda_stream, ptr or handle, not {stream!r}"
         )
     return int(stream)  # an int, or cuda-bindings' CUstream
+
+
+class OwnStream:
+    """A stream of ours, for torch.cuda.ExternalStream(int(stream)), CuPy's, and ``__cuda_stream__``."""
+
+    def __init__(self, handle: int) -> None:
+        self.ptr = self.cuda_stream = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.ptr)
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    def __index__(self) -> int:
+        return self.ptr
+
+
+def own_stream(undo: ExitStack) -> OwnStream:
+    """A new stream of the current context, which goes with *undo*."""
+    cuda = backend.load()
+    made = OwnStream(cuda.stream_create())
+    undo.callback(cuda.stream_destroy, made.ptr)
+    return made
 
 
 def synchronize(stream: int, timeout: float | None = None, context: Context | None = None) -> None:
