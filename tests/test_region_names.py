@@ -410,3 +410,16 @@ def test_an_interrupt_right_after_the_name_appeared_takes_it_away(monkeypatch, n
     with nothing_left(), pytest.raises(KeyboardInterrupt):
         SharedRegion.create(4096, name=name)
     assert not os.path.exists(f"{SHM}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error", "text"),
+    [
+        (float("nan"), ValueError, "timeout must be 0 seconds or more, not nan"),
+        (-1, ValueError, "timeout must be 0 seconds or more, not -1"),
+        ("5", TypeError, "timeout must be seconds, a number, not '5'"),
+    ],
+)
+def test_what_cannot_be_waited_is_refused_at_once(timeout, error, text):
+    with pytest.raises(error, match=text):
+        SharedRegion.attach("zerosys-test-absent", timeout=timeout)

@@ -354,3 +354,10 @@ def test_a_named_ring_is_attached_as_ring():
         with Ring.attach(NAME) as there:
             assert type(there) is StreamRing
         ring.unlink()
+
+
+def test_shared_memory_that_is_no_ring_is_told_so():
+    with SharedRegion.create(4096, name=NAME + "-plain") as region:
+        with pytest.raises(RingCorrupt, match=f"'{NAME}-plain' is shared memory, but no ring"):
+            Ring.attach(NAME + "-plain")
+        region.unlink()

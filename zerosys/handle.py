@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Self
 
 from zerosys._descriptor import Descriptor, own
 from zerosys._rights import receive_fds, send_fds
+from zerosys.names import waiting
 
 _HEAD = struct.Struct("!8sII")  # magic, version, bytes of JSON that follow
 _MAGIC = b"zerosys\0"
@@ -270,7 +271,7 @@ def _some(sock: socket.socket, count: int, fds: list[Descriptor], deadline: floa
 
 
 def _deadline(timeout: float | None) -> float:
-    return math.inf if timeout is None else time.monotonic() + timeout
+    return math.inf if timeout is None else time.monotonic() + waiting(timeout)
 
 
 def _wait(sock: socket.socket, event: int, deadline: float, call: str) -> None:

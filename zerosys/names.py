@@ -116,6 +116,16 @@ def publish(fd: Descriptor, path: str, *, keep: bool) -> None:
         ) from None
 
 
+def waiting(timeout: float) -> float:
+    """*timeout* if it is seconds that can be waited. Raises TypeError or ValueError for anything else."""
+    if isinstance(timeout, bool) or not hasattr(timeout, "__float__"):
+        raise TypeError(f"timeout must be seconds, a number, not {timeout!r}")
+    seconds = float(timeout)
+    if not seconds >= 0:  # nan, too
+        raise ValueError(f"timeout must be 0 seconds or more, not {timeout!r}")
+    return seconds
+
+
 def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str, os.stat_result]:
     """Open the memory called *name* and lock it as in use: descriptor, path, and what it is.
 
@@ -123,7 +133,7 @@ def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str
     yet. Raises FileNotFoundError or NotReady at the deadline, and leaves what it found alone.
     """
     begun = time.monotonic()
-    deadline = begun + timeout
+    deadline = begun + waiting(timeout)
     flags = _SAFELY | (os.O_RDONLY if read_only else os.O_RDWR)
     while True:
         limit = deadline

@@ -1,19 +1,35 @@
 /* A ring in shared memory: one writer, up to 64 readers, in any processes and languages.
  *
- *     struct zs_ring ring;                        // two descriptors that arrived, or were opened by name
- *     zs_ring_attach(&ring, control_fd, data_fd, 1);
+ *     struct zs_ring ring;              // of two descriptors that arrived, or shm_open("/NAME") and ("/NAME.data")
  *     struct zs_ring_end end;
  *     struct zs_ring_writer w;
- *     zs_writer_open(&w, &ring, control_fd, &end);
  *     unsigned char *at;
- *     if (zs_writer_claim(&w, control_fd, n, -1, &at) > 0) { fill(at); zs_writer_commit(&w, n); }
+ *     zs_ring_attach(&ring, control_fd, data_fd, 1);
+ *     zs_writer_open(&w, &ring, control_fd, &end);
+ *     if (zs_writer_claim(&w, &end, control_fd, n, -1, &at) > 0) {          // n items; ns to wait, -1 for ever
+ *         fill(at);
+ *         zs_writer_commit(&w, n);
+ *     }
  *     zs_writer_finish(&w, &end);
  *
+ *     struct zs_ring_reader r;          // in another process, which attached with 0: it only reads the data
+ *     zs_reader_open(&r, &ring, control_fd, -1, 1, &end);
+ *     while ((got = zs_reader_peek(&r, control_fd, n, 1000000000, &at)) > 0) {   // 0 at the stream's end
+ *         use(at, got);
+ *         zs_reader_done(&r, got);
+ *     }
+ *     zs_reader_close(&r, &end);
+ *
+ * Build as C11 or C++17 and -D_GNU_SOURCE, -I as zerosys.get_include() says, #include "ring.h".
  * Functions return 0 or more, or -errno: EPROTO (the shared memory says what no honest peer
  * writes), EAGAIN (no room; no such place), ETIMEDOUT, EINTR, EOWNERDEAD (the peer died).
  * Nothing here prints, exits or allocates. */
 #ifndef ZEROSYS_RING_H
 #define ZEROSYS_RING_H
+
+#ifndef _GNU_SOURCE
+#error "ring.h needs -D_GNU_SOURCE: locks of open file descriptions are Linux's own"
+#endif
 
 #include <sys/mman.h>
 

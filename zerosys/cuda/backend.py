@@ -316,8 +316,8 @@ def _bindings() -> CudaBindings:
     except ImportError as missing:
         raise Unsupported(
             errno.ENODEV,
-            f"cuda-bindings cannot be imported ({missing}): pip install 'zerosys[cuda13]', or "
-            "'zerosys[cuda12]' for a driver of CUDA 12",
+            f"cuda-bindings cannot be imported ({missing}): pip install 'cuda-bindings==13.*', "
+            "or 'cuda-bindings==12.*' for a driver of CUDA 12",
         ) from missing
     _, version = runtime.cudaDriverGetVersion()
     if not version:

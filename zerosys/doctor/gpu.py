@@ -25,7 +25,7 @@ def check() -> list[Finding]:
 
 
 def _remedy(reason: str) -> str | None:
-    return "pip install 'zerosys[cuda13]'" if "cuda-bindings" in reason else None
+    return "pip install 'cuda-bindings==13.*'" if "cuda-bindings" in reason else None
 
 
 def _registers(device: int) -> Finding:

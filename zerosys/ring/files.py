@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from zerosys import backing, filling, locking, names
 from zerosys._descriptor import Descriptor, duplicate
 from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping, page_size_of
+from zerosys._ring import RingCorrupt
 from zerosys.backing import Backing
 from zerosys.errors import PlacementError
 from zerosys.region import SharedRegion
@@ -182,6 +183,10 @@ def join(name: str, timeout: float) -> tuple[Descriptor, Descriptor, str]:
             data, _, _ = names.join(names.checked(name + DATA), read_only=False, timeout=timeout)
         except PermissionError:
             data, _, _ = names.join(names.checked(name + DATA), read_only=True, timeout=timeout)
+        except FileNotFoundError:
+            raise RingCorrupt(
+                f"{name!r} is shared memory, but no ring: the data would be in {name + DATA!r}, which is not there"
+            ) from None
     except BaseException:
         control.close()
         raise
