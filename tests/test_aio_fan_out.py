@@ -241,6 +241,57 @@ def test_cancelling_keeps_the_progress_of_each_and_the_flags(run):
         run(main())
 
 
+@on_both_loops
+def test_no_byte_is_lost_wherever_it_is_cancelled(run):
+    """What has left the source is with the sinks, due to them, or told: and the next goes on behind it."""
+
+    async def main():
+        (feeding, source), *sinks = pairs = streams(3)
+        feeder = asyncio.create_task(send_all(feeding, DATA))
+        has, taken, delay = [b"", b""], b"", 0.0
+        while len(taken) < len(DATA):
+            pumping = aio.pump(source, [near for near, _ in sinks], pipe_size=1 << 16)
+            stopped = await cancelled(pumping, delay)
+            delay = (delay + 0.0003) % 0.003
+            if stopped is None:
+                continue  # before its first step
+            result, each, rest = stopped
+            gone = len(taken) + result.bytes + len(rest)
+            for number, (_, far) in enumerate(sinks):
+                got = await read_exactly(far, result.sinks[number].bytes) + each[number]
+                assert result.bytes <= len(got) <= result.bytes + len(rest)
+                # One that is ahead has the beginning of the rest.
+                has[number] += got + rest[len(got) - result.bytes :]
+                assert len(has[number]) == gone
+            taken = has[0]
+        await feeder
+        assert has == [DATA, DATA]
+        close(pairs)
+
+    with nothing_left():
+        run(main())
+
+
+async def cancelled(pumping, delay):
+    """What was told when *pumping* was cancelled after *delay* seconds, or was over by then."""
+    task = asyncio.create_task(pumping)
+    await asyncio.sleep(delay)
+    task.cancel()
+    try:
+        return await task, (b"", b""), b""
+    except asyncio.CancelledError as stopped:
+        if not hasattr(stopped, "result"):
+            return None
+        return stopped.result, stopped.stranded_each, stopped.stranded_bytes
+
+
+async def read_exactly(sock, count):
+    got = b""
+    while len(got) < count:
+        got += await asyncio.get_running_loop().sock_recv(sock, count - len(got))
+    return got
+
+
 def test_cancelling_waits_for_the_thread_that_moves_a_file(tmp_path):
     async def main():
         with open("/dev/zero", "rb", buffering=0) as zero, open(tmp_path / "b", "wb", buffering=0) as b:

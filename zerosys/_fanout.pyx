@@ -58,6 +58,7 @@ cdef extern from "_fanout.h" nogil:
         unsigned long long position
         branch *branches
         int n
+        size_t staged
         int wants_source
         int error
         long long stall
@@ -347,6 +348,25 @@ cdef class FanOut:
         if got < due:
             memcpy(into + got, b.rest + b.rest_at, due - got)
         b.held = b.buffered = b.rest_at = b.rest_end = b.ahead = 0
+        return held
+
+    def take_staged(self):
+        """Return what has left the source and is not counted as taken, since some sink has no room for it.
+
+        Sinks that are ahead have its beginning already.
+        """
+        if self.running or self.closed_:
+            raise ValueError("there is nothing to take while it runs, or after close()")
+        held = PyBytes_FromStringAndSize(NULL, self.f.staged)
+        cdef char *into = PyBytes_AS_STRING(held)
+        cdef ssize_t n
+        cdef size_t got = 0
+        while got < self.f.staged:
+            n = or_errno(read(self.f.in_[0], into + got, self.f.staged - got))
+            if n <= 0:
+                fail(n if n else -EINTR, "read")
+            got += n
+        self.f.staged = 0
         return held
 
     @property

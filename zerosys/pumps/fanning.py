@@ -167,5 +167,7 @@ def stopped_by(stopped: BaseException, fan: FanOut, unit: SupportsIndex, began: 
         one.error.stranded_bytes if one.error else fan.take_stranded(number)
         for number, one in enumerate(result.sinks)
     )
+    staged = fan.take_staged()
     carry(raising, moved=fan.taken, result=result, stranded_each=each)
+    carry(raising, stranded=len(staged), stranded_bytes=staged)
     return raising

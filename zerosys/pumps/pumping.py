@@ -110,7 +110,8 @@ def pump(
     Raises PumpTimeout after *timeout* seconds, or *stall_timeout* without a byte moving;
     ShortSource if the source ends before *count*; PumpError when an end fails. They, and
     KeyboardInterrupt, carry ``moved``, ``stranded``, ``stranded_bytes`` and ``side``; with a
-    list of sinks ``moved``, ``side``, ``result`` and ``stranded_each``, the bytes due to each.
+    list of sinks ``stranded_bytes`` is what has left the source beyond ``moved``, and
+    ``stranded_each`` what is due to each sink of ``result`` (one that is ahead has more than ``moved``).
     Both ends stay the caller's. See splice(2), sendfile(2), copy_file_range(2).
     """
     began = time.monotonic()

@@ -96,8 +96,8 @@ async def pump(
     pipe of its own, which does not come from *pool*.
 
     Raises what zerosys.pump() does. CancelledError carries ``moved``, ``stranded``,
-    ``stranded_bytes`` and ``side`` as PumpError does (``moved``, ``result`` and ``stranded_each``
-    with a list of sinks); it comes once no thread works for the pump any more. See splice(2), epoll(7).
+    ``stranded_bytes`` and ``side`` as PumpError does (with a list of sinks ``result`` and ``stranded_each``
+    too); it comes once no thread works for the pump any more. See splice(2), epoll(7).
     """
     wanted = parse_size(count) if isinstance(count, str) else None if count is None else index(count)
     if isinstance(dst, list):
