@@ -28,7 +28,9 @@ _HOME = {
     "copy": "copies",
     "expect_no_staging": "counters",
     "memory_model": "model",
+    "pinned": "working_set",
     "register": "registration",
+    "release_pinned": "working_set",
     "stats": "counters",
 }
 

@@ -20,6 +20,8 @@ from zerosys.cuda.registration import register as register
 from zerosys.cuda.slots import Slot as Slot
 from zerosys.cuda.slots import SlotPool as SlotPool
 from zerosys.cuda.view import DeviceView as DeviceView
+from zerosys.cuda.working_set import pinned as pinned
+from zerosys.cuda.working_set import release_pinned as release_pinned
 from zerosys.errors import CudaError as CudaError
 from zerosys.errors import NotRegisterable as NotRegisterable
 
@@ -45,6 +47,8 @@ __all__ = [
     "copy",
     "expect_no_staging",
     "memory_model",
+    "pinned",
     "register",
+    "release_pinned",
     "stats",
 ]
