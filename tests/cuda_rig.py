@@ -12,8 +12,10 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import Any
 
+import numpy
 from cuda_double import Double
 
+from zerosys import cuda
 from zerosys.cuda import backend, counters, device_pool, fences
 from zerosys.errors import CudaError, Unsupported
 
@@ -187,3 +189,18 @@ def remove() -> None:
     device_pool._staging.clear()
     fences._spare.clear()
     counters.counters.__init__()
+
+
+def check_two_devices(size: int, way: str | None = None) -> str:
+    """Copy *size* random bytes to device 0, from there to device 1, and back; the path between them."""
+    words = numpy.random.default_rng(size).integers(0, 256, size, "u1")
+    back = numpy.zeros_like(words)
+    with cuda.DevicePool(0) as first, cuda.DevicePool(1) as second:
+        with first.acquire(size) as here, second.acquire(size) as there:
+            assert cuda.copy(here, words).path == "host to cuda:0"
+            between = cuda.copy(there, here)
+            assert between == size and between.path.startswith("cuda:0 to cuda:1, ")
+            assert way is None or between.path.endswith(way), between.path
+            assert cuda.copy(back, there).path == "cuda:1 to host"
+    assert (back == words).all()
+    return between.path

@@ -260,3 +260,20 @@ def test_every_name_that_the_seam_takes_of_cuda_bindings_is_there():
     assert [n for n in facts if not hasattr(driver.CUpointer_attribute, f"CU_POINTER_ATTRIBUTE_{n}")] == []
     for name in cuda_rig.Double().attributes:
         assert hasattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+
+
+@pytest.mark.parametrize("peers, way", [(True, "peer"), (False, "host slot")])
+@pytest.mark.parametrize("size", [1, PAGE, (40 << 20) + 7])
+def test_one_device_is_copied_to_another(peers, way, size):
+    """By the way that the machine has; two real devices run the same in tests/cuda_contract."""
+    rig = cuda_rig.DoubleRig()
+    rig.install(cuda_rig.Double(devices=2))
+    rig.double = rig.watched.inner
+    rig.double.peers = peers
+    try:
+        cuda_rig.check_two_devices(size, way)
+        calls = rig.watched.calls
+        assert calls["stream_create"] == calls["stream_destroy"] and calls["alloc"] == calls["free"]
+        assert calls["host_register"] == calls["host_unregister"]
+    finally:
+        cuda_rig.remove()

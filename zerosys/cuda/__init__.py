@@ -10,6 +10,7 @@ from zerosys.errors import CudaError, NotRegisterable
 
 # Each public name and the module it comes from, which is imported when the name is first asked for.
 _HOME = {
+    "Copied": "copies",
     "DeviceBlock": "device_pool",
     "DevicePool": "device_pool",
     "DeviceView": "view",

@@ -1,5 +1,6 @@
 from zerosys._slots import StaleSlot as StaleSlot
 from zerosys.cuda import storage as storage
+from zerosys.cuda.copies import Copied as Copied
 from zerosys.cuda.copies import copy as copy
 from zerosys.cuda.counters import Stats as Stats
 from zerosys.cuda.counters import expect_no_staging as expect_no_staging
@@ -26,6 +27,7 @@ from zerosys.errors import CudaError as CudaError
 from zerosys.errors import NotRegisterable as NotRegisterable
 
 __all__ = [
+    "Copied",
     "CudaError",
     "DeviceBlock",
     "DevicePool",
