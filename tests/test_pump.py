@@ -3,6 +3,7 @@
 import io
 import os
 import random
+import signal
 import socket
 import tempfile
 from itertools import pairwise
@@ -133,6 +134,65 @@ def test_objects_that_have_only_their_own_methods(tmp_path):
     assert pump(into, sink.fd, 1000).copied == 1000
     assert sink.received() == DATA[1:1001]
     assert into.tell() == 1001
+
+
+def test_a_file_object_goes_on_behind_what_was_pumped_by_an_objects_methods(tmp_path):
+    path = tmp_path / "file"
+    with open(path, "w+b") as file:
+        file.write(b"head ")
+        pump(io.BytesIO(b"middle "), file)
+        file.write(b"tail")
+        file.seek(0)
+        into = io.BytesIO()
+        assert pump(file, into, 5).bytes == 5
+        assert (into.getvalue(), file.read()) == (b"head ", b"middle tail")
+
+
+def test_memory_that_an_object_is_pumped_to_is_filled_and_nothing_more_is_taken():
+    source, place = io.BytesIO(DATA), bytearray(1000)
+    assert pump(source, place).bytes == 1000
+    assert place == DATA[:1000] and source.tell() == 1000
+    with pytest.raises(ValueError, match="dst has 1000 bytes"):
+        pump(source, place, 1001)
+    with pytest.raises(TypeError, match="writable, contiguous"):
+        pump(source, bytes(4))
+    assert source.tell() == 1000
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"count": -1}, {"rate": 0}, {"rate": -1.0}, {"rate": float("nan")}, {"offset_src": 1}, {"offset_dst": 1}],
+)
+@pytest.mark.parametrize("src", [b"bytes", io.BytesIO(b"bytes")])
+def test_what_makes_no_sense_for_an_objects_methods_is_refused(src, options):
+    into = io.BytesIO()
+    with pytest.raises(ValueError, match=next(iter(options))):
+        pump(src, into, **options)
+    assert into.getvalue() == b""
+
+
+def test_an_interrupt_of_a_pump_by_an_objects_methods_tells_what_went_and_what_is_held():
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    near, far = socket.socketpair()
+    source = io.BytesIO(8 * DATA)
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Stop) as stopped:
+            pump(source, near)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    near.close()
+    with far, far.makefile("rb") as file:
+        came = file.read()
+    told = stopped.value
+    assert 0 < told.moved == len(came) and told.stranded == len(told.stranded_bytes) > 0
+    assert came + told.stranded_bytes == (8 * DATA)[: source.tell()]
 
 
 def test_a_file_can_be_pumped_behind_its_own_end_and_not_over_itself(tmp_path):

@@ -50,16 +50,18 @@ def pump_objects(
     The deadlines are looked at between two calls of such a method: one that sleeps cannot
     be woken.
     """
+    count = _fitting(src, dst, count, rate)
     clock = _Clock(timeout, stall_timeout)
     write = _writer(dst, clock, touch_flags)
     done, looked = 0, clock.began
-    taken = b""
+    left = memoryview(b"")  # what was taken from the source and is not in the sink
     try:
         for taken in _chunks(src, count, clock):
+            left = memoryview(taken)
             for part in write(taken):
                 done += part
+                left = left[part:]
                 clock.moved_at = time.monotonic()
-            taken = b""
             if rate is not None:
                 time.sleep(max(0.0, clock.began + done / rate - time.monotonic()))
             if progress and time.monotonic() - looked >= 0.1:
@@ -69,9 +71,36 @@ def pump_objects(
         if isinstance(stopped, PumpError):
             stopped.moved = done
         else:
-            carry(stopped, moved=done)
+            carry(stopped, moved=done, stranded=len(left), stranded_bytes=bytes(left))
         raise
+    finally:
+        src.settle(done + len(left))
+        dst.settle(done)
     return _result(done, clock)
+
+
+def _fitting(src: Found, dst: Found, count: int | None, rate: float | None) -> int | None:
+    """*count*, or what a sink in memory has room for. Raises ValueError as Transfer() does."""
+    if count is not None and count < 0:
+        raise ValueError(f"count must be 0 or more, not {count}")
+    if rate is not None and not rate > 0:
+        raise ValueError(f"rate must be None or bytes a second > 0, not {rate!r}")
+    for found, name in ((src, "src"), (dst, "dst")):
+        memory = is_buffer(found.end)
+        if found.offset is not None and (found.is_object or memory):
+            what = "a buffer: slice it" if memory else "read and written by its own methods: seek it"
+            raise ValueError(f"offset_{name} is for files, and {name} is {what} instead")
+    if dst.is_object or not is_buffer(dst.end):
+        return count
+    with memoryview(dst.end) as place:
+        if place.readonly or not place.c_contiguous:
+            raise TypeError("dst must be a writable, contiguous buffer")
+        room = place.nbytes
+    if count is not None and count > room:
+        raise ValueError(
+            f"count is {count}, but dst has {room} bytes: pass a longer buffer or a smaller count"
+        )
+    return room if count is None else count
 
 
 def _result(done: int, clock: _Clock) -> PumpResult:
@@ -158,8 +187,10 @@ def _writer(dst: Found, clock: _Clock, touch_flags: bool) -> Callable[[bytes], I
         with Transfer(data, dst.end, offset_dst=offset, touch_flags=touch_flags) as transfer:
             try:
                 transfer.run(clock.left())
-            except OSError as stopped:
+            except BaseException as stopped:
                 yield transfer.delivered
+                if not isinstance(stopped, OSError):
+                    raise
                 kind = PumpTimeout if getattr(stopped, "reason", None) == "late" else PumpError
                 rest = data[transfer.delivered :]
                 raise kind(stopped.errno, stopped.strerror, side="sink", stranded_bytes=rest) from None
@@ -176,9 +207,9 @@ def _writer(dst: Found, clock: _Clock, touch_flags: bool) -> Callable[[bytes], I
             rest = rest[n:]
 
     def into_memory(data: bytes) -> Iterator[int]:
-        nonlocal offset
-        place[offset or 0 : (offset or 0) + len(data)] = data
-        offset = (offset or 0) + len(data)
+        nonlocal place
+        place[: len(data)] = data
+        place = place[len(data) :]
         yield len(data)
 
     if dst.is_object:
