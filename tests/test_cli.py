@@ -87,3 +87,29 @@ def test_nobody_reading_the_output_is_no_traceback():
     command = f"{sys.executable} -m zerosys --help; echo $? >&2"
     done = subprocess.run(["bash", "-c", f"({command}) | true"], capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
+
+
+def _with_closed(descriptors: str, *arguments: str) -> subprocess.CompletedProcess:
+    command = ["sh", "-c", f'exec "$@" {descriptors}', "sh", sys.executable, "-m", "zerosys", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "command", ["hardware", "show", "ring ls", "hugepages", "top -n 1", "completion bash"]
+)
+def test_a_closed_standard_output_is_said_in_a_line(command):
+    done = _with_closed(">&-", *command.split())
+    name = command.split()[0]
+    assert (done.returncode, done.stderr) == (1, f"zerosys {name}: standard output is closed\n")
+
+
+def test_what_writes_nothing_needs_no_standard_output(tmp_path):
+    (tmp_path / "in").write_bytes(b"bytes")
+    done = _with_closed(">&-", "pump", str(tmp_path / "in"), str(tmp_path / "out"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out").read_bytes() == b"bytes"
+
+
+def test_what_is_for_a_closed_standard_error_is_not_put_among_the_output(tmp_path):
+    done = _with_closed("2>&-", "pump", str(tmp_path / "missing"))
+    assert (done.returncode, done.stdout) == (3, "")

@@ -6,6 +6,8 @@ even argparse, where the first argument already names a command.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -102,7 +104,30 @@ def said(failure: OSError | ValueError) -> str:
     return f"{failure.strerror}: {failure.filename}" if failure.filename else failure.strerror
 
 
+class _Closed(io.TextIOBase):
+    """Standard output that was closed before we began: whoever writes to it is told."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
+class _Unheard(io.TextIOBase):
+    """Standard error that was closed: nobody is left to be told, and standard output is for others."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
+def _stand_in() -> None:
+    """Put something where Python has None, which print() would take for standard output."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = _Unheard()
+
+
 def _guarded(module: str, arguments: list[str], prog: str) -> int:
+    _stand_in()
     try:
         status = int(import_module(module).main(arguments, prog))
         sys.stdout.flush()
