@@ -65,7 +65,8 @@ def writing(writer):
 def reading(reader, kind):
     tries = [reader.try_peek, lambda: reader.read_into(bytearray(64), 0.001), lambda: reader.available]
     if kind == "stream":
-        return [*tries, lambda: reader.lag, lambda: reader.skip(1)]
+        much = [lambda: reader.peek_some(1 << 40, 0.001), lambda: reader.skip(1 << 40)]
+        return [*tries, lambda: reader.lag, lambda: reader.skip(1), *much]
     return [*tries, reader.try_read, lambda: reader.read_many(10, 0.001)]
 
 
@@ -173,6 +174,17 @@ def hostile(kind, seed, count, timeout):
 def test_corruptions_end_in_an_error_or_in_data(kind):
     outcomes = hostile(kind, 1, 10_000, 115)
     assert int(outcomes["corrupt"]) > 500 and int(outcomes["used"]) > 500
+
+
+def test_no_window_is_longer_than_the_ring_however_far_the_head_of_an_overwriting_writer_is():
+    from zerosys import StreamRing
+
+    with StreamRing.create(CAPACITY, "u1", on_full="overwrite") as ring, ring.reader() as reader:
+        with memoryview(ring._control) as control:
+            control[HEADER : HEADER + 8] = (1 << 40).to_bytes(8, "little")
+        with reader.peek_some(1 << 30) as window:
+            assert len(window) == CAPACITY
+        assert reader.skip(1 << 30) == CAPACITY
 
 
 @pytest.mark.stress

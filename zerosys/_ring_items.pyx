@@ -276,7 +276,8 @@ cdef class StreamReader(Reader):
         cdef uint64_t waiting
         if self.r.ring.on_full == OVERWRITE:
             self.catch_up()
-        waiting = min(n, self.r.head - self.r.next)
+        # The head may be any count in overwrite mode, where nothing bounds how far a writer gets.
+        waiting = min(min(n, self.r.ring.limit), self.r.head - self.r.next)
         lend(window, self, ring_at(&self.r.ring, self.r.next), self.r.next, waiting)
         window.truth = waiting != 0
         return window
@@ -351,7 +352,7 @@ cdef class StreamReader(Reader):
             corrupt("the writer's head")
         if self.r.ring.on_full == OVERWRITE:
             self.catch_up()
-        waiting = min(most, self.r.head - self.r.next)
+        waiting = min(min(most, self.r.ring.limit), self.r.head - self.r.next)
         if waiting:
             self.give_back(waiting, waiting, None)
         return waiting
