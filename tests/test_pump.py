@@ -161,7 +161,14 @@ def test_memory_that_an_object_is_pumped_to_is_filled_and_nothing_more_is_taken(
 
 @pytest.mark.parametrize(
     "options",
-    [{"count": -1}, {"rate": 0}, {"rate": -1.0}, {"rate": float("nan")}, {"offset_src": 1}, {"offset_dst": 1}],
+    [
+        {"count": -1},
+        {"rate": 0},
+        {"rate": -1.0},
+        {"rate": float("nan")},
+        {"offset_src": 1},
+        {"offset_dst": 1},
+    ],
 )
 @pytest.mark.parametrize("src", [b"bytes", io.BytesIO(b"bytes")])
 def test_what_makes_no_sense_for_an_objects_methods_is_refused(src, options):

@@ -180,7 +180,7 @@ def _ready(end: Any, events: int, clock: _Clock) -> bool:
 
 def _writer(dst: Found, clock: _Clock, touch_flags: bool) -> Callable[[bytes], Iterator[int]]:
     """A function that writes all of what it is given, and tells of each part that went."""
-    offset = dst.offset
+    offset, filled = dst.offset, 0
 
     def by_descriptor(data: bytes) -> Iterator[int]:
         nonlocal offset
@@ -207,9 +207,9 @@ def _writer(dst: Found, clock: _Clock, touch_flags: bool) -> Callable[[bytes], I
             rest = rest[n:]
 
     def into_memory(data: bytes) -> Iterator[int]:
-        nonlocal place
-        place[: len(data)] = data
-        place = place[len(data) :]
+        nonlocal filled
+        place[filled : filled + len(data)] = data
+        filled += len(data)
         yield len(data)
 
     if dst.is_object:
