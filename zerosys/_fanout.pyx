@@ -73,7 +73,8 @@ cdef extern from "_fanout.h" nogil:
     unsigned long long c_fanout_progress "zs_fanout_progress"(const fanout *f)
 
 cdef long long WATCH = 100_000_000  # ns between two looks of a watcher
-cdef dict KINDS = {MEMORY: "memory", PIPE: "pipe", FILE: "file", OTHER: "other"}  # a socket is of several kinds
+# A socket is of several kinds, and asked.
+cdef dict KINDS = {MEMORY: "memory", PIPE: "pipe", FILE: "file", OTHER: "other"}
 cdef long long TURN, SLICE
 TURN, SLICE = 2_000_000, 50_000_000  # ns of a step on an event loop, and of one on a thread
 

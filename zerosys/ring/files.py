@@ -185,7 +185,7 @@ def join(name: str, timeout: float) -> tuple[Descriptor, Descriptor, str]:
             data, _, _ = names.join(names.checked(name + DATA), read_only=True, timeout=timeout)
         except FileNotFoundError:
             raise RingCorrupt(
-                f"{name!r} is shared memory, but no ring: the data would be in {name + DATA!r}, which is not there"
+                f"{name!r} is shared memory, but no ring: a ring's data would be in {name + DATA!r}"
             ) from None
     except BaseException:
         control.close()
