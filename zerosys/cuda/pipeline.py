@@ -57,8 +57,8 @@ class Pipeline:
 
     ``compute(input, output, stream)`` puts its work on *stream* and returns; input and output are device
     memory (``__cuda_array_interface__``, ``pointer``, ``nbytes``) that is another window's afterwards;
-    output is None without a sink. *streams* are three streams of any library, for copy-in, compute and copy-out
-    (compute() gets the second as it is); None makes them. *device* is a number; None is that of
+    output is None without a sink. *streams* are three streams of any library, for copy-in, compute and
+    copy-out (compute() gets the second as it is); None makes them. *device* is a number; None is that of
     the thread's current context.
 
     A source's window is released (``release(after=)``) as soon as it is copied, and never before; a sink's
