@@ -1,9 +1,13 @@
 """A ring that is filled to its last byte, as only a record as long as the ring itself does too."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+
+import pytest
+from private_shm import run
 
 from zerosys import MessageRing, StreamRing
 
@@ -68,3 +72,20 @@ def test_items_that_fill_a_ring_exactly_all_arrive():
         assert writer.try_write(bytes(PAGE)) == PAGE // 8
         assert writer.try_write(bytes(8)) is None
         assert reader.available == PAGE // 8
+
+
+FULL = """
+import os
+from zerosys import StreamRing
+try:
+    StreamRing.create("64KiB", "u1", name="no-room")
+except OSError as refusal:
+    print(refusal.errno, refusal, os.listdir("/dev/shm"))
+"""
+
+
+@pytest.mark.parametrize("size", ["4k", "64k"])  # none for the data, and none but for the data
+def test_a_full_file_system_is_named_and_no_half_of_a_ring_is_left(size):
+    done = run([sys.executable, "-c", FULL], size=size)
+    assert done.stderr == "" and done.stdout.startswith(f"{errno.ENOSPC} ")
+    assert "the file system /dev/shm is full" in done.stdout and done.stdout.endswith(" []\n")

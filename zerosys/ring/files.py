@@ -151,11 +151,11 @@ def create_control(size: int, mode: int, path: str | None) -> tuple[Descriptor, 
     """A zeroed control file of *size* bytes, populated, that can be given the name *path*."""
     with ExitStack() as undo:
         span = -(-size // backing.BASE_PAGE) * backing.BASE_PAGE
-        fd, _, _ = backing.open_backing(span, "base", mode, path)
+        fd, source, _ = backing.open_backing(span, "base", mode, path)
         undo.callback(fd.close)
         mapping = Mapping(fd, span)
         undo.callback(mapping.close)
-        mapping.populate()
+        filling.fill(mapping, source, force=True)  # which names what ran out; the data's size was compared
         undo.pop_all()
         return fd, mapping
 
