@@ -37,6 +37,11 @@ QUESTIONS = {
     "threads": ("making", "build_threads"),
     "making": ("making", "build"),
     "storage": ("storage", "build"),
+    "slots": ("pipeline", "build_slots"),
+    "ring": ("pipeline", "build"),
+    "overlap": ("pipeline", "build_overlap"),
+    "iq": ("pipeline", "build_iq"),
+    "loader": ("pipeline", "build_loader"),
 }
 NO_DEVICE = 3
 
