@@ -1,5 +1,6 @@
 """The command: what it lists, how it refuses, and what its exit status means."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -113,3 +114,20 @@ def test_what_writes_nothing_needs_no_standard_output(tmp_path):
 def test_what_is_for_a_closed_standard_error_is_not_put_among_the_output(tmp_path):
     done = _with_closed("2>&-", "pump", str(tmp_path / "missing"))
     assert (done.returncode, done.stdout) == (3, "")
+
+
+def test_a_remedy_is_an_option_of_the_command_or_none():
+    done = zerosys_command("region", "create", f"much-{os.getpid()}", "512TiB")
+    assert done.returncode == 1
+    assert "asked, but" in done.stderr and "end something that holds memory" in done.stderr
+    assert "force" not in done.stderr
+
+
+def test_a_limit_on_locked_memory_names_the_option():
+    command = [sys.executable, "-m", "zerosys", "region", "create", f"locked-{os.getpid()}", "1MiB", "--lock"]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--bounding-set", "-ipc_lock", *command]
+    limited = ["sh", "-c", 'ulimit -l 64; exec "$@"', "sh", *command]
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1
+    assert "or leave out --lock" in done.stderr and "lock='try'" not in done.stderr

@@ -347,3 +347,110 @@ def test_amounts_and_times_are_short():
     ]  # fmt: skip
     assert [clock(s) for s in (0, 61, 3600, 1e9)] == ["0:00", "1:01", "1:00:00", "99:59:59"]
     assert (bar(0, 10), bar(0.5, 10), bar(1, 10)) == ("[>       ]", "[====>   ]", "[========]")
+
+
+# -- what must not be overwritten, or taken for something else ----------------------------------
+
+
+@pytest.mark.parametrize("options", [[], ["--append"], ["--strict"]])
+@pytest.mark.parametrize("name", ["in", "hard", "soft"])
+def test_the_source_is_never_overwritten_by_whatever_name(name, options, source, tmp_path):
+    os.link(source, tmp_path / "hard")
+    os.symlink(source, tmp_path / "soft")
+    for outs in ([name], ["other", name]):
+        done = pump("in", *outs, *options, cwd=tmp_path)
+        assert done.returncode == 4
+        assert f"OUT {name}: it is the same file as IN in" in done.stderr.decode()
+        assert source.read_bytes() == DATA
+        assert not (tmp_path / "other").exists()
+
+
+def test_two_names_of_one_file_are_no_two_outs_and_it_keeps_its_bytes(source, tmp_path):
+    (tmp_path / "a").write_bytes(b"kept")
+    os.link(tmp_path / "a", tmp_path / "b")
+    done = pump(source, tmp_path / "a", tmp_path / "b")
+    assert done.returncode == 4 and b"the same file as OUT" in done.stderr
+    assert (tmp_path / "a").read_bytes() == b"kept"
+
+
+def test_what_a_file_had_is_gone_before_the_new_bytes(source, tmp_path):
+    (tmp_path / "out").write_bytes(bytes(2 * len(DATA)))
+    assert pump(source, tmp_path / "out").returncode == 0
+    assert (tmp_path / "out").read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "why"),
+    [
+        ("- out <&-", 3, "IN -: standard input is closed"),
+        ("in >&-", 4, "OUT -: standard output is closed"),
+        ("in fd:3", 4, "OUT fd:3: descriptor 3 is closed"),
+        ("fd:4 out", 3, "IN fd:4: descriptor 4 is closed"),
+    ],
+)
+def test_a_closed_descriptor_is_said_to_be_and_no_file_takes_its_place(
+    command, status, why, source, tmp_path
+):
+    words = f"{sys.executable} -m zerosys pump {command} 3>&- 4>&-"
+    done = subprocess.run(["sh", "-c", words], cwd=tmp_path, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr.decode()) == (status, f"zerosys pump: {why}\n")
+    assert source.read_bytes() == DATA and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_descriptors_that_are_not_asked_for_do_no_harm(closed, source, tmp_path):
+    words = f"{sys.executable} -m zerosys pump in out {closed}"
+    done = subprocess.run(["sh", "-c", words], cwd=tmp_path, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (tmp_path / "out").read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("tcp:127.0.0.1:9000", "did you mean tcp://127.0.0.1:9000?"),
+        ("tpc://127.0.0.1:9000", "did you mean tcp://127.0.0.1:9000?"),
+        ("TCP://127.0.0.1:9000", "did you mean tcp://127.0.0.1:9000?"),
+        ("tcp-listn://:80", "did you mean tcp-listen://:80?"),
+        ("unx:/a", "did you mean unix:/a?"),
+        ("udp://127.0.0.1:9000", "there are fd:, file:"),
+    ],
+)
+def test_a_misspelt_scheme_is_no_file(text, why, source, tmp_path):
+    done = pump(source, text, cwd=tmp_path)
+    assert done.returncode == 2 and why in done.stderr.decode()
+    assert f"./{text}" in done.stderr.decode().replace("\n", " ")
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_file_with_a_colon_in_its_name_is_one(source, tmp_path):
+    assert pump(source, "./a:b", cwd=tmp_path).returncode == 0
+    done = pump("a:b", "-", cwd=tmp_path)  # it is there
+    assert (done.returncode, done.stdout) == (0, DATA)
+
+
+def test_an_offset_behind_the_end_is_an_error_and_at_the_end_nothing_is_left(source, tmp_path):
+    (tmp_path / "out").write_bytes(b"kept")
+    done = pump(source, tmp_path / "out", "--offset", len(DATA) + 1)
+    assert done.returncode == 3 and f"it has {len(DATA)} bytes".encode() in done.stderr
+    assert (tmp_path / "out").read_bytes() == b"kept"
+    assert pump(source, tmp_path / "out", "--offset", len(DATA)).returncode == 0
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_a_number_that_no_descriptor_has_is_wrong_usage(source):
+    for number in (2**31, 999999999999999999999, "9" * 5000):
+        done = pump(source, f"fd:{number}")
+        assert done.returncode == 2 and b"names no descriptor" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+def test_only_what_is_required_is_said_to_be():
+    done = pump()
+    assert done.returncode == 2
+    assert b"required: IN\n" in done.stderr
+
+
+def test_a_short_source_names_no_python_argument(source, tmp_path):
+    done = pump(source, tmp_path / "out", "--count", len(DATA) + 1)
+    assert b"ended after" in done.stderr and b"count=None" not in done.stderr

@@ -235,3 +235,19 @@ def test_a_stalled_connection_is_ended_when_asked():
             with socket.create_connection(("127.0.0.1", port)) as client:
                 assert client.recv(10) == b""
             assert "nothing has moved for 0.3 s" in process.stderr.readline()
+
+
+def test_an_end_that_cannot_be_had_is_named():
+    done = zerosys("relay", "--once", "tcp://127.0.0.1:1", "unix:/nowhere")
+    assert (done.returncode, done.stderr) == (1, "zerosys relay: tcp://127.0.0.1:1: Connection refused\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"tcp-listen://127.0.0.1:{taken.getsockname()[1]}"
+        done = zerosys("relay", at, "unix:/nowhere")
+    assert (done.returncode, done.stderr) == (1, f"zerosys relay: {at}: Address already in use\n")
+
+
+@pytest.mark.parametrize(("closed", "name"), [("<&-", "input"), (">&-", "output")])
+def test_a_closed_standard_descriptor_is_said_to_be(closed, name):
+    words = f"{sys.executable} -m zerosys relay - tcp://127.0.0.1:1 {closed}"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"zerosys relay: standard {name} is closed\n")

@@ -43,6 +43,12 @@ TOOLS = {
     "numactl": "zerosys.cli.numactl",
     "numastat": "zerosys.cli.numastat",
 }
+# What the library tells Python's users to pass, as the commands have it; nothing where they do not.
+_IN_SHELL = {
+    ", or lock='try'": ", or leave out --lock",
+    ", or pass force=True, and the kernel may kill this process or another": "",
+    "strict=False keeps": "--partial keeps",
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -101,7 +107,10 @@ def said(failure: OSError | ValueError) -> str:
     """*failure* as one sentence for people: without the number, the file it is about last."""
     if not isinstance(failure, OSError) or not failure.strerror:
         return str(failure)
-    return f"{failure.strerror}: {failure.filename}" if failure.filename else failure.strerror
+    text = failure.strerror
+    for in_python, in_shell in _IN_SHELL.items():
+        text = text.replace(in_python, in_shell)
+    return f"{text}: {failure.filename}" if failure.filename else text
 
 
 class _Closed(io.TextIOBase):

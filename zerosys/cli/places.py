@@ -18,9 +18,21 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 GRAMMAR = (__doc__ or "").partition("\n\n")[2].rstrip()
 SOCKETS = ("tcp", "tcp-listen", "unix", "unix-listen")
+# How each kind with a name of its own is written: the name, and what stands behind it.
+_SCHEMES = {
+    "fd": "fd:",
+    "file": "file:",
+    "pipe": "pipe:",
+    "tcp": "tcp://",
+    "tcp-listen": "tcp-listen://",
+    "unix": "unix:",
+    "unix-listen": "unix-listen:",
+}
+_HIGHEST_FD = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -52,12 +64,29 @@ def place(text: str) -> Place:
                 raise ValueError(f"{text!r} names no path: {kind}:PATH")
             return Place(text, kind, path)
     if text.startswith("fd:"):
-        if not text[3:].isdecimal():
-            raise ValueError(f"{text!r} names no descriptor: fd:N, such as fd:3")
-        return Place(text, "fd", text[3:])
+        number = text[3:].lstrip("0") or text[3:4]
+        if not number.isdecimal() or len(number) > 10 or int(number) > _HIGHEST_FD:
+            raise ValueError(f"{text!r} names no descriptor: fd:N, such as fd:3, N at most {_HIGHEST_FD}")
+        return Place(text, "fd", str(int(number)))
     if not text:
         raise ValueError("an empty argument names no place; - is standard input or output")
+    _refuse_unknown_scheme(text)
     return Place(text, "file", text)
+
+
+def _refuse_unknown_scheme(text: str) -> None:
+    """A misspelt address would else become a file of that name."""
+    scheme, colon, rest = text.partition(":")
+    is_word = scheme[:1].isalpha() and scheme.isascii() and scheme.replace("-", "").replace("+", "").isalnum()
+    if not colon or not is_word or os.path.lexists(text):
+        return
+    near = get_close_matches(scheme.lower(), _SCHEMES, 1)
+    if not near:
+        known = ", ".join(_SCHEMES.values())
+        raise ValueError(f"{text!r} names no place: there are {known}; a file of that name is ./{text}")
+    right = _SCHEMES[near[0]]
+    meant = right + (rest.lstrip("/") if right.endswith("//") else rest)
+    raise ValueError(f"{text!r} names no place: did you mean {meant}? A file of that name is ./{text}")
 
 
 def _address(text: str, rest: str, kind: str) -> tuple[str, int]:
@@ -74,7 +103,8 @@ def _address(text: str, rest: str, kind: str) -> tuple[str, int]:
 def opened(where: Place, *, writes: bool, append: bool = False, say: str = "") -> Iterator[int]:
     """A descriptor for *where*, to read or to write, which is closed again unless it was there before.
 
-    *say* begins the line on stderr that tells where it listens. Raises OSError.
+    A file that is there keeps its bytes, until its owner has seen that it is not the source. *say*
+    begins the line on stderr that tells where it listens. Raises OSError.
     """
     if where.kind == "standard":
         yield 1 if writes else 0
@@ -88,7 +118,7 @@ def opened(where: Place, *, writes: bool, append: bool = False, say: str = "") -
         with _named_pipe(where.path, writes) as fd:
             yield fd
     else:
-        flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC) if writes else os.O_RDONLY
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0) if writes else os.O_RDONLY
         fd = os.open(where.path, flags | os.O_CLOEXEC, 0o666)
         try:
             yield fd

@@ -76,7 +76,7 @@ def short_source(count: int, moved: int) -> ShortSource:
     """The error for a source that ended after *moved* of *count* bytes."""
     return ShortSource(
         errno.ENODATA,
-        f"the source ended after {moved} of {count} bytes: pass count=None to take what there is",
+        f"the source ended after {moved} of {count} bytes; pass count=None to take what there is",
         side="source",
         moved=moved,
     )

@@ -27,7 +27,9 @@ def parser(prog: str) -> argparse.ArgumentParser:
         formatter_class=Help,
     )
     made.add_argument("source", metavar="IN", help="where the bytes come from; - is standard input")
-    made.add_argument("sinks", metavar="OUT", nargs="*", help="where they go (default: standard output)")
+    made.add_argument(
+        "sinks", metavar="OUT", nargs="*", default=[], help="where they go (default: standard output)"
+    )
     made.add_argument("--count", metavar="SIZE", help="carry so many bytes, such as 4096 or 64MiB, no less")
     made.add_argument("--offset", metavar="SIZE", help="begin at this byte of IN, a file")
     made.add_argument("--rate", metavar="SIZE", help="carry at most so many bytes a second")

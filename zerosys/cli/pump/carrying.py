@@ -15,7 +15,9 @@ from typing import Any
 
 from zerosys._splice import set_pipe_capacity
 from zerosys.cli.places import Place, opened, place
+from zerosys.cli.pump.outputs import OutFailed, opened_outputs
 from zerosys.cli.pump.progress import Progress, amount
+from zerosys.cli.standards import occupy, require_open
 from zerosys.errors import PumpError, WouldCopy
 from zerosys.pumps.fanning import FanOutResult
 from zerosys.pumps.pumping import pump
@@ -85,23 +87,54 @@ def _size(text: str | None, name: str) -> int | None:
 
 def carry(job: Job, prog: str) -> int:
     """Do *job*; return the exit status."""
+    if (refused := _closed(job, prog)) is not None:
+        return refused
+    occupy()
     with ExitStack() as stack:
         try:
             source = stack.enter_context(opened(job.source, writes=False, say=prog))
+            _check_offset(source, job.offset)
         except OSError as failure:
             return _tell_failure(job, prog, SOURCE, f"IN {job.source.text}: {_short(failure)}")
-        sinks = []
-        for sink in job.sinks:
-            try:
-                sinks.append(stack.enter_context(opened(sink, writes=True, append=job.append, say=prog)))
-            except OSError as failure:
-                return _tell_failure(job, prog, SINK, f"OUT {sink.text}: {_short(failure)}")
+        try:
+            sinks = opened_outputs(job.source, source, job.sinks, stack, append=job.append, say=prog)
+        except OutFailed as failed:
+            cause = failed.__cause__
+            why = _short(cause) if isinstance(cause, OSError) else str(failed)
+            return _tell_failure(job, prog, SINK, f"OUT {failed.sink.text}: {why}")
         return _run(job, prog, source, sinks)
 
 
+def _closed(job: Job, prog: str) -> int | None:
+    """The exit status where a descriptor that the shell should have opened is closed, else None.
+
+    All are looked at before any is opened here, which would get that number.
+    """
+    asked = [("IN", SOURCE, job.source, 0), *(("OUT", SINK, sink, 1) for sink in job.sinks)]
+    for side, status, end, standard in asked:
+        if end.kind not in ("standard", "fd"):
+            continue
+        try:
+            require_open(standard if end.kind == "standard" else int(end.path))
+        except OSError as failure:
+            return _tell_failure(job, prog, status, f"{side} {end.text}: {_short(failure)}")
+    return None
+
+
+def _check_offset(source: int, offset: int | None) -> None:
+    """Raise OSError where *source* has no byte *offset*; at its very end it has none left."""
+    if offset is None:
+        return
+    if not _seekable(source):
+        raise OSError(errno.ESPIPE, "no file, so it has no --offset")
+    about = os.fstat(source)
+    if not stat.S_ISREG(about.st_mode) or offset <= about.st_size:
+        return
+    if not os.pread(source, 1, offset):  # pseudo-files have more bytes than their size tells
+        raise OSError(errno.EINVAL, f"--offset {offset} is behind its end: it has {about.st_size} bytes")
+
+
 def _run(job: Job, prog: str, source: int, sinks: list[int]) -> int:
-    if job.offset is not None and not _seekable(source):
-        return _tell_failure(job, prog, SOURCE, f"IN {job.source.text}: no file, so it has no --offset")
     for fd in (source, *sinks):
         _widen(fd)
     display = _display(job, source)
@@ -114,9 +147,9 @@ def _run(job: Job, prog: str, source: int, sinks: list[int]) -> int:
     try:
         result: Any = pump(source, target, job.count, **options)
     except PumpError as failure:
-        return _stopped(job, prog, failure, display)
+        return _stopped(job, prog, failure, display, _seekable(source))
     except OSError as failure:
-        return _stopped(job, prog, PumpError(failure.errno, failure.strerror, side=None), display)
+        return _stopped(job, prog, PumpError(failure.errno, failure.strerror, side=None), display, True)
     finally:
         if display is not None:
             display.leave()
@@ -188,7 +221,8 @@ def _told(job: Job, result: PumpResult | FanOutResult) -> dict[str, Any]:
     }
 
 
-def _stopped(job: Job, prog: str, failure: PumpError, display: Progress | None) -> int:
+def _stopped(job: Job, prog: str, failure: PumpError, display: Progress | None, keeps: bool) -> int:
+    """Tell of *failure*. A source that *keeps* its bytes, as a file does, has lost none."""
     status = {"source": SOURCE, "sink": SINK}.get(failure.side or "", FAILED)
     if failure.errno in (errno.ETIMEDOUT, errno.EOPNOTSUPP):
         status = FAILED  # nobody's failure: it was told to end
@@ -200,7 +234,7 @@ def _stopped(job: Job, prog: str, failure: PumpError, display: Progress | None) 
         failure.side or "", ""
     )
     text = f"{side}{_short(failure)}; {amount(failure.moved)} had arrived"
-    if failure.stranded:
+    if failure.stranded and not keeps:
         text += f", {amount(failure.stranded)} more were taken from IN and are lost"
     progress = {"side": failure.side, "moved": failure.moved, "stranded": failure.stranded}
     return _tell_failure(job, prog, status, text, **progress)
@@ -209,6 +243,8 @@ def _stopped(job: Job, prog: str, failure: PumpError, display: Progress | None) 
 def _short(failure: OSError) -> str:
     """Its cause, without what the library adds for callers."""
     if isinstance(failure, WouldCopy):
+        if "O_APPEND" in (failure.strerror or ""):
+            return "it is open for appending, which only copies can do, and --strict refuses them"
         return "it would have to be copied, which --strict refuses"
     return (failure.strerror or str(failure)).partition(";")[0]
 

@@ -16,6 +16,7 @@ from functools import partial
 
 from zerosys.cli import said
 from zerosys.cli.places import SOCKETS, Place, connected, listening, place
+from zerosys.cli.standards import occupy, require_open
 from zerosys.pumps import aio
 from zerosys.pumps.aio.ends import TwoWay
 from zerosys.pumps.both_ways import RelayResult
@@ -59,6 +60,10 @@ def plan(chosen: argparse.Namespace, prog: str) -> Plan:
 
 def join(plan: Plan) -> int:
     """Carry it out; return the exit status."""
+    if "standard" in (plan.a.kind, plan.b.kind):
+        for fd in (0, 1):
+            require_open(fd)
+    occupy()
     return asyncio.run(_once(plan) if plan.once else _serve(plan))
 
 
@@ -71,9 +76,20 @@ async def _once(plan: Plan) -> int:
                 continue
             # Waiting for who connects is in a thread, so that Ctrl-C is answered.
             open_it = partial(stack.enter_context, connected(end, plan.prog))
-            ends.append(await asyncio.to_thread(open_it) if end.listens else open_it())
+            try:
+                ends.append(await asyncio.to_thread(open_it) if end.listens else open_it())
+            except OSError as failure:
+                return _not_there(plan, end, failure)
         near, far = ends
         return 0 if await _relay(plan, near, far, aio.PipePool(plan.pipes)) else 1
+
+
+def _not_there(plan: Plan, end: Place, failure: OSError) -> int:
+    """Tell that *end* could not be had, and why; the exit status."""
+    # By its number: asyncio's own text does not tell why.
+    why = os.strerror(failure.errno) if failure.errno and failure.errno > 0 else said(failure)
+    print(f"{plan.prog}: {end.text}: {why}", file=sys.stderr, flush=True)
+    return 1
 
 
 async def _relay(plan: Plan, a: TwoWay, b: TwoWay, pool: aio.PipePool) -> bool:
@@ -109,7 +125,12 @@ async def _serve(plan: Plan) -> int:
     assert serving is not None
     loop.add_signal_handler(signal.SIGTERM, serving.cancel)
     connections: set[asyncio.Task[None]] = set()
-    with listening(plan.a, plan.prog) as listener, suppress(asyncio.CancelledError):
+    with ExitStack() as stack:
+        try:
+            listener = stack.enter_context(listening(plan.a, plan.prog))
+        except OSError as failure:
+            return _not_there(plan, plan.a, failure)
+        stack.enter_context(suppress(asyncio.CancelledError))
         listener.setblocking(False)
         while True:
             try:
@@ -132,9 +153,7 @@ async def _join_one(plan: Plan, client: socket.socket, pool: aio.PipePool) -> No
         try:
             server = await _connect(plan.b)
         except OSError as failure:
-            # By its number: asyncio's own text does not tell why.
-            why = os.strerror(failure.errno) if failure.errno and failure.errno > 0 else said(failure)
-            print(f"{plan.prog}: {plan.b.text}: {why}", file=sys.stderr, flush=True)
+            _not_there(plan, plan.b, failure)
             return
         with server:
             await _relay(plan, client, server, pool)
