@@ -267,6 +267,11 @@ class Double:
     def can_access_peer(self, device: int, peer: int) -> bool:
         return device != peer and self.peers
 
+    def enable_peer(self, peer: Context) -> None:
+        self._need_context("cuCtxEnablePeerAccess")
+        if not self.peers or not self.alive(peer):
+            raise self._refuse(backend.INVALID_CONTEXT, "cuCtxEnablePeerAccess")
+
     def copy_peer(
         self, dst: int, dst_context: Context, src: int, src_context: Context, size: int, stream: int
     ) -> None:

@@ -20,6 +20,7 @@ from zerosys.errors import CudaError, Unsupported
 INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 1, 2, 3, 100
 INVALID_CONTEXT, CONTEXT_IS_DESTROYED, NOT_READY, INVALID_HANDLE = 201, 709, 600, 400
 ALREADY_REGISTERED, NOT_REGISTERED, NOT_SUPPORTED = 712, 713, 801
+PEER_ALREADY_ENABLED = 704
 TOO_OLD = 35  # the runtime's, for "no driver" too
 
 PORTABLE, DEVICE_MAP, READ_ONLY = 1, 2, 8  # of host_register()
@@ -70,6 +71,7 @@ class Backend(Protocol):
     def free(self, pointer: int) -> None: ...
     def copy(self, dst: int, src: int, size: int, stream: int) -> None: ...
     def can_access_peer(self, device: int, peer: int) -> bool: ...
+    def enable_peer(self, peer: Context) -> None: ...
     def copy_peer(
         self, dst: int, dst_context: Context, src: int, src_context: Context, size: int, stream: int
     ) -> None: ...
@@ -231,6 +233,12 @@ class CudaBindings:
         one, other = (self._check("cuDeviceGet", self._driver.cuDeviceGet(n)) for n in (device, peer))
         answer = self._driver.cuDeviceCanAccessPeer(one, other)
         return bool(self._check("cuDeviceCanAccessPeer", answer))
+
+    def enable_peer(self, peer: Context) -> None:
+        """Have the current context reach the memory of *peer*; once more is fine."""
+        answer = self._driver.cuCtxEnablePeerAccess(peer.handle, 0)
+        if int(answer[0]) != PEER_ALREADY_ENABLED:
+            self._check("cuCtxEnablePeerAccess", answer)
 
     def copy_peer(
         self, dst: int, dst_context: Context, src: int, src_context: Context, size: int, stream: int

@@ -37,6 +37,11 @@ class Fence:
             cuda.event_record(event, handle)
         self._event, self._ask = event, lambda: cuda.event_done(event)
 
+    @property
+    def context(self) -> Context | None:
+        """That of the event recorded here; None for another library's."""
+        return self._context if self._event else None
+
     def done(self) -> bool:
         """Whether the device has passed it; never waits. Raises CudaError for what failed there."""
         if self._ask is None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from contextlib import nullcontext
 from typing import Any
 
 from zerosys._slots import SlotTable
-from zerosys.cuda import lifetime
+from zerosys.cuda import backend, lifetime
 from zerosys.cuda.fences import Fence
 
 _SHORTEST, _LONGEST = 20e-6, 1e-3  # seconds between two questions
@@ -78,8 +79,10 @@ class Later:
 def _put_back(fence: Fence, table: SlotTable, index: int, word: int) -> bool:
     """Whether the slot waits no more."""
     try:
-        if not fence.done():
-            return False
+        context = fence.context
+        with backend.current(backend.load(), context) if context else nullcontext():
+            if not fence.done():
+                return False
     except Exception as refusal:
         # Whether the device is at it still, nobody knows: it may not be used again.
         lifetime.log.warning("slot %d is given up: %s", index, refusal)

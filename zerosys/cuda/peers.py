@@ -15,6 +15,11 @@ def between(dst: int, dst_context: Context, src: int, src_context: Context, size
     """Copy between two devices, after what *stream* (of one of them) has, and wait; by which way."""
     cuda = backend.load()
     if cuda.can_access_peer(dst_context.device, src_context.device):
+        # Without it the driver stages the copy through memory of its own.
+        with backend.current(cuda, dst_context):
+            cuda.enable_peer(src_context)
+        with backend.current(cuda, src_context):
+            cuda.enable_peer(dst_context)
         cuda.copy_peer(dst, dst_context, src, src_context, size, stream)
         streams.synchronize(stream)
         return "peer"
