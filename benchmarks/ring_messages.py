@@ -22,11 +22,11 @@ def one_by_one(
     label = f"{size} B" if size < 1024 else f"{size >> 10} KiB"
     depth = DEPTH if size == SMALL else 256
     rivals: list[Row] = [
-        rig.Delivering(f"{name} {label}", lambda kind=kind: rig.rate(kind(size, depth), count))  # type: ignore[misc]
+        rig.Delivering(f"{name} {label}", lambda kind=kind: rig.rate(lambda: kind(size, depth), count))  # type: ignore[misc]
         for name, kind in kinds.items()
         if size <= kind.largest
     ]
-    ours = Row(f"zerosys {label}", lambda: rig.rate(Zerosys(size, depth), count)[0])
+    ours = Row(f"zerosys {label}", lambda: rig.rate(lambda: Zerosys(size, depth), count)[0])
     return [Row(f"C {label}", c), ours, *rivals], rivals
 
 
@@ -45,7 +45,10 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
         Row("C batches of 32", lambda: rig.c_ring(built, "messages", SMALL, BATCH, c_count // 32 * 32)[0])
     )
     rows.append(
-        Row("zerosys batches of 32", lambda: rig.rate(Zerosys(SMALL, DEPTH), count // 32 * 32, BATCH)[0])
+        Row(
+            "zerosys batches of 32",
+            lambda: rig.rate(lambda: Zerosys(SMALL, DEPTH), count // 32 * 32, BATCH)[0],
+        )
     )
     rows.append(
         Row("zerosys array of records", lambda: rig.records(ZerosysRecords(SMALL, DEPTH), c_count // 32 * 32))
@@ -62,7 +65,10 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
         bars.append(Bar("zerosys 4 KiB", "cloudtoid 4 KiB", 1.0, at_least=True))
     if "subetha" in kinds:
         rows.append(
-            Row("subetha batches of 32", lambda: rig.rate(Subetha(SMALL, DEPTH), count // 32 * 32, BATCH)[0])
+            Row(
+                "subetha batches of 32",
+                lambda: rig.rate(lambda: Subetha(SMALL, DEPTH), count // 32 * 32, BATCH)[0],
+            )
         )
         bars.append(Bar("zerosys batches of 32", "subetha batches of 32", 2.5, at_least=True))
     yield rows, bars
