@@ -10,7 +10,7 @@ from zerosys._numa import extent_of
 from zerosys.cuda.memory import leased
 
 # How many items a sink's window gets: a number, what a function makes of the input's, None: as many.
-Items: TypeAlias = "int | Callable[[int], int] | None"
+Items: TypeAlias = Callable[[int], int] | int | None
 
 
 class DeviceSpan(NamedTuple):

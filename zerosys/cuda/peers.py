@@ -1,4 +1,4 @@
-"""From one device's memory to another's: directly where the machine can, else through registered host memory."""
+"""From one device's memory to another's: directly where the machine can, else through registered slots."""
 
 from __future__ import annotations
 
