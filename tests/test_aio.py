@@ -201,7 +201,8 @@ def test_strict_refuses_before_the_first_copy(tmp_path):
         near.send(b"bytes")
         with open(tmp_path / "log", "ab", buffering=0) as log, pytest.raises(WouldCopy) as refusal:
             await aio.pump(far, log, 5, strict=True)
-        assert (refusal.value.moved, refusal.value.stranded_bytes) == (0, b"bytes")
+        assert (refusal.value.moved, refusal.value.stranded_bytes) == (0, b"")
+        assert far.recv(10) == b"bytes"  # it was not taken
         assert (tmp_path / "log").read_bytes() == b""
         with pytest.raises(WouldCopy):
             await aio.pump(b"memory", near, strict=True)

@@ -454,3 +454,14 @@ def test_only_what_is_required_is_said_to_be():
 def test_a_short_source_names_no_python_argument(source, tmp_path):
     done = pump(source, tmp_path / "out", "--count", len(DATA) + 1)
     assert b"ended after" in done.stderr and b"count=None" not in done.stderr
+
+
+def test_strict_names_what_needs_the_copy_and_loses_nothing_of_a_file(source, tmp_path):
+    done = pump(source, tmp_path / "log", "--append", "--strict")
+    assert done.returncode == 1
+    assert b"open for appending" in done.stderr and b"lost" not in done.stderr
+    done = pump(source, "/dev/full")
+    assert done.returncode == 4 and b"No space" in done.stderr and b"lost" not in done.stderr
+    told = pump("-", "/dev/full", "--json", input=DATA)  # a pipe's bytes are lost
+    assert told.returncode == 4
+    assert (b"are lost" in told.stderr) == bool(json.loads(told.stdout)["stranded"])

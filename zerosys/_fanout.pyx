@@ -130,7 +130,7 @@ cdef class FanOut:
         for i in range(self.f.n):
             rc = c_end_open(&self.f.branches[i].dst, as_fd(self.sinks[i]), -1)
             if rc < 0:
-                fail(rc, "fstat", f"sink {i} is not an open descriptor")
+                fail(rc, "fstat", f"sink {i} is not an open descriptor ({as_fd(self.sinks[i])})")
         rc = c_fanout_open(&self.f, min(wish, <size_t>1 << 30))
         if rc < 0:
             fail(rc, "pipe2", f"a fan-out needs two descriptors for each of its {self.f.n} sinks")
@@ -141,7 +141,7 @@ cdef class FanOut:
         if not PyObject_CheckBuffer(self.src):
             at = -1 if offset is None else as_count(offset, "offset_src")
             rc = c_end_open(&self.f.src, as_fd(self.src), at)
-            return fail(rc, "fstat", "src is not an open descriptor") if rc < 0 else 0
+            return fail(rc, "fstat", f"src is not an open descriptor ({as_fd(self.src)})") if rc < 0 else 0
         PyObject_GetBuffer(self.src, &self.view, PyBUF_SIMPLE)
         self.held = True
         self.f.src.kind = MEMORY

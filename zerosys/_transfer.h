@@ -163,10 +163,20 @@ static inline int zs_carry_copy(struct zs_transfer *t)
     return ZS_WORKING;
 }
 
+/* Whether the sink takes no pages: asked of the empty stage, when nothing is taken from the source
+ * yet. A sink without splice_write (/dev/full), or open with O_APPEND, refuses even that. */
+static inline int zs_sink_refuses(const struct zs_transfer *t)
+{
+    loff_t at = t->dst.offset;
+    return zs_refused(t, zs_splice(t->pipe[0], NULL, t->dst.fd, at < 0 ? NULL : &at, 1, SPLICE_F_NONBLOCK));
+}
+
 /* Source to empty stage. */
 static inline int zs_fill(struct zs_transfer *t)
 {
     ssize_t n;
+    if (t->strict && t->taken == 0 && zs_sink_refuses(t))
+        return zs_fall_back(t, ZS_SINK);
     if (t->path == ZS_BUFFER) {
         n = zs_take(&t->src, t->buffer, zs_room(t, ZS_BUFFER_SIZE));
         t->buffer_at = 0;

@@ -120,6 +120,7 @@ cdef class Transfer:
     cdef int check(self) except -1
     cdef int claim(self) except -1
     cdef str expired(self, object timeout)
+    cdef str copies_because(self)
     cdef int refuse(self, ssize_t rc) except -1
     cdef int mark(self, object stopped) except -1
     cdef void drop(self) noexcept

@@ -152,7 +152,7 @@ cdef class Transfer:
         cdef loff_t at = -1 if offset is None else as_count(offset, f"offset_{name}")
         cdef ssize_t rc = c_end_open(it, as_fd(thing), at)
         if rc < 0:
-            fail(rc, "fstat", f"{name} is not an open descriptor")
+            fail(rc, "fstat", f"{name} is not an open descriptor ({as_fd(thing)})")
         if at >= 0 and it is &self.t.dst and fcntl(it.fd, F_GETFL) & O_APPEND:
             raise ValueError("offset_dst has no effect where dst is open with O_APPEND, which writes at the "
                              "end: pass None, or reopen it without")
@@ -279,13 +279,20 @@ cdef class Transfer:
         cdef str call = CALLS.get(self.t.path, "read" if self.t.side == SOURCE else "write")
         cdef str why = f"the {SIDES[self.t.side]} failed after {self.delivered} bytes"
         if self.t.would_copy:
-            why = "the kernel does not carry bytes between these ends without a copy, which strict refuses"
+            why = self.copies_because() + ", which strict refuses"
         elif self.t.reused:
             why = (f"the {SIDES[self.t.side]}'s descriptor was closed meanwhile, and its number means "
                    "another file now")
         if self.t.stranded:
             why += f"; take_stranded() has {self.t.stranded} more"
         fail(rc, call, why)
+
+    cdef str copies_because(self):
+        cdef int flags = fcntl(self.t.dst.fd, F_GETFL) if self.t.dst.fd >= 0 else -1
+        if self.t.dst.kind != PIPE and flags >= 0 and flags & O_APPEND:
+            return ("the sink is open with O_APPEND, where only a copying write can append: reopen it "
+                    "without and seek to its end, or allow the copy")
+        return "the kernel does not carry bytes between these ends without a copy"
 
     cdef int mark(self, object stopped) except -1:
         try:

@@ -13,7 +13,7 @@ from typing import SupportsFloat, SupportsIndex
 
 from zerosys._relay import Relay
 from zerosys._transfer import Transfer
-from zerosys.pumps.ends import Descriptor, plain_socket
+from zerosys.pumps.ends import Descriptor, plain_socket, status
 from zerosys.pumps.result import PumpResult, carry, result_of, stopped_by
 from zerosys.sizes import parse_size
 
@@ -92,8 +92,12 @@ def _fd(end: Descriptor) -> int:
 
 
 def _refuse_other_than_stream(end: Descriptor, name: str) -> None:
+    if not isinstance(end, int) and not hasattr(end, "fileno"):
+        raise TypeError(
+            f"{name} must be a socket, or the descriptor of one, not {type(end).__name__} ({end!r:.100})"
+        )
     fd = _fd(end)
-    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+    if not stat.S_ISSOCK(status(fd, name).st_mode):
         raise TypeError(
             f"{name} (descriptor {fd}) is not a socket: relay() joins two of them; pump() takes the rest"
         )

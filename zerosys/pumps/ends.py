@@ -6,6 +6,7 @@ another file or socket (TLS, gzip) has the descriptor of what it wraps.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import socket
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from zerosys.errors import PumpError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -57,27 +60,55 @@ class Found:
     settle: Callable[[int], None] = field(default=_nothing)  # tell the file object how far it went
 
 
-def source(src: Any, offset: int | None) -> Found:
+def source(src: Any, offset: int | None, name: str = "src") -> Found:
     """What to read *src* by. Nothing is taken from it yet."""
     src = _unwrapped(src, reading=True)
+    if isinstance(src, io.BufferedWriter):
+        raise PumpError(errno.EBADF, f"{name} ({src!r}) is open for writing only", side="source")
     if isinstance(src, io.BufferedReader | io.BufferedRandom) and _is_plain_raw(src.raw):
         if offset is not None:
             return Found(src, offset)
         if _has_position(src):
             return _positioned(src)
         return Found(src, ahead=_read_ahead(src), take=src.read)
-    return Found(src, offset, is_object=_needs_its_methods(src, "readinto", "read", "recv_into"))
+    is_object = _needs_its_methods(src, "readinto", "read", "recv_into")
+    _refuse_no_end(src, is_object, name)
+    return Found(src, offset, is_object=is_object)
 
 
-def sink(dst: Any, offset: int | None) -> Found:
+def sink(dst: Any, offset: int | None, name: str = "dst") -> Found:
     """What to write *dst* by, flushed."""
     dst = _unwrapped(dst, reading=False)
+    if isinstance(dst, io.BufferedReader):
+        raise PumpError(errno.EBADF, f"{name} ({dst!r}) is open for reading only", side="sink")
     if isinstance(dst, io.BufferedWriter | io.BufferedRandom) and _is_plain_raw(dst.raw):
         dst.flush()
         if offset is None and _has_position(dst) and not _appends(dst):
             return _positioned(dst)
         return Found(dst, offset)
-    return Found(dst, offset, is_object=_needs_its_methods(dst, "write", "sendall"))
+    is_object = _needs_its_methods(dst, "write", "sendall")
+    _refuse_no_end(dst, is_object, name)
+    return Found(dst, offset, is_object=is_object)
+
+
+def status(end: Any, name: str) -> os.stat_result:
+    """fstat() of the descriptor of *end*. Raises OSError, which names it, if that is closed."""
+    fd = end if isinstance(end, int) else end.fileno()
+    try:
+        return os.fstat(fd)
+    except OSError as refusal:
+        text = f"fstat: {refusal.strerror}; {name} is not an open descriptor ({fd})"
+        raise OSError(refusal.errno, text) from None
+
+
+def _refuse_no_end(end: Any, is_object: bool, name: str) -> None:
+    if is_object or isinstance(end, int) or hasattr(end, "fileno") or is_buffer(end):
+        return
+    remedy = ": open it" if isinstance(end, str | os.PathLike) else ""
+    raise TypeError(
+        f"{name} must be a descriptor (an int, or what has fileno()), a file, a socket or a buffer, not "
+        f"{type(end).__name__} ({end!r:.100}){remedy}"
+    )
 
 
 def plain_socket(end: Any, name: str) -> Any:

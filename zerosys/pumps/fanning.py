@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from typing import Literal, SupportsFloat, SupportsIndex
 from zerosys._fanout import FanOut
 from zerosys.errors import PumpError, PumpTimeout, WouldCopy
 from zerosys.pumps import ends
-from zerosys.pumps.ends import End, Found
+from zerosys.pumps.ends import Descriptor, End, Found
 from zerosys.pumps.result import carry, short_source
 
 OnSlow = Literal["block", "drop"]
@@ -70,7 +73,9 @@ def fan_out(
     source = _plain(ends.source(src, offset_src), src)
     if source.ahead and strict:
         raise WouldCopy(None, f"{src!r} has read {len(source.ahead)} bytes ahead: open it with buffering=0")
-    found = [_plain(ends.sink(sink, None), sink) for sink in sinks]
+    found = [_plain(ends.sink(sink, None, f"dst[{n}]"), sink) for n, sink in enumerate(sinks)]
+    if strict:
+        refuse_appending([sink.end for sink in found])
     go_to_their_positions(found)
     ahead = source.ahead[:count]
     with FanOut(
@@ -115,6 +120,22 @@ def drops(on_slow: str, strict: bool, unit: SupportsIndex) -> bool:
             "fit is copied; pass unit=1, or no strict"
         )
     return on_slow == "drop"
+
+
+def refuse_appending(sinks: Sequence[Descriptor]) -> None:
+    """Raise WouldCopy, before a byte is taken, for a sink to which only a copying write() can append."""
+    for number, sink in enumerate(sinks):
+        if ends.is_buffer(sink):
+            continue  # no sink of a fan-out, as layer 0 says
+        fd = sink if isinstance(sink, int) else sink.fileno()
+        name = f"dst[{number}]"
+        if not stat.S_ISFIFO(ends.status(fd, name).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND:
+            raise WouldCopy(
+                errno.EOPNOTSUPP,
+                f"{name} (descriptor {fd}) is open with O_APPEND, where only a copying write can append: "
+                "reopen it without and seek to its end, or allow the copy, which strict refuses",
+                side="sink",
+            )
 
 
 def go_to_their_positions(found: Sequence[Found]) -> None:

@@ -255,7 +255,7 @@ def _bounded_in_one_file(src: Found, dst: Found, count: int | None) -> int | Non
     if ends.is_buffer(src.end) or ends.is_buffer(dst.end):
         return count
     from_fd, to_fd = (end if isinstance(end, int) else end.fileno() for end in (src.end, dst.end))
-    one, other = os.fstat(from_fd), os.fstat(to_fd)
+    one, other = ends.status(from_fd, "src"), ends.status(to_fd, "dst")
     if not stat.S_ISREG(one.st_mode) or not os.path.samestat(one, other):
         return count
     start, size = _position(from_fd, src.offset), one.st_size

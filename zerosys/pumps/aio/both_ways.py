@@ -53,7 +53,7 @@ async def relay(
         return getattr(failure, "reason", None) == "failed" and flow.steps.transfer.side == "sink"
 
     with ExitStack() as stack:
-        near, far = stack.enter_context(Duplex(a)), stack.enter_context(Duplex(b))
+        near, far = stack.enter_context(Duplex(a, "a")), stack.enter_context(Duplex(b, "b"))
         for end in (near, far):
             await end.sink.flush()
         for end in (near, far):

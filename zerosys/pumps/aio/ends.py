@@ -29,12 +29,15 @@ class End(ExitStack):
     the transport is paused while we read, and its own buffers come first.
     """
 
-    def __init__(self, thing: Endpoint, offset: int | None = None, *, reads: bool, writes: bool) -> None:
+    def __init__(
+        self, thing: Endpoint, offset: int | None = None, *, reads: bool, writes: bool, name: str = ""
+    ) -> None:
         super().__init__()
+        name = name or ("src" if reads else "dst")
         self.before = b""
         pair = pair_of(thing)
         self._streams = Borrowed(pair) if pair else None
-        self.found = _found(self._streams.fd if self._streams else thing, offset, reads)
+        self.found = _found(self._streams.fd if self._streams else thing, offset, reads, name)
         self.offset = self.found.offset
         self.is_memory = ends.is_buffer(self.found.end)
         self.target: Any = self.found.end
@@ -43,6 +46,7 @@ class End(ExitStack):
         if self.is_memory:
             return
         fd = self.target if isinstance(self.target, int) else self.target.fileno()
+        ends.status(fd, name)
         self.standard = fd <= 2  # whose flags are shared with strangers
         self.target = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
         self.callback(os.close, self.target)
@@ -80,8 +84,8 @@ class End(ExitStack):
             own.shutdown(how)
 
 
-def _found(thing: Endpoint, offset: int | None, reads: bool) -> ends.Found:
-    found = ends.source(thing, offset) if reads else ends.sink(thing, offset)
+def _found(thing: Endpoint, offset: int | None, reads: bool, name: str) -> ends.Found:
+    found = ends.source(thing, offset, name) if reads else ends.sink(thing, offset, name)
     if found.is_object:
         raise TypeError(
             f"{thing!r} is read and written by its own methods only, which wait: "
@@ -93,13 +97,13 @@ def _found(thing: Endpoint, offset: int | None, reads: bool) -> ends.Found:
 class Duplex:
     """A way to somebody and back: a socket, a pair of streams, or (source, sink)."""
 
-    def __init__(self, thing: TwoWay) -> None:
+    def __init__(self, thing: TwoWay, name: str) -> None:
         with ExitStack() as undo:
             if isinstance(thing, tuple) and not isinstance(thing[0], asyncio.StreamReader):
-                self.source = undo.enter_context(End(thing[0], reads=True, writes=False))
-                self.sink = undo.enter_context(End(thing[1], reads=False, writes=True))
+                self.source = undo.enter_context(End(thing[0], reads=True, writes=False, name=f"{name}[0]"))
+                self.sink = undo.enter_context(End(thing[1], reads=False, writes=True, name=f"{name}[1]"))
             else:
-                self.source = self.sink = undo.enter_context(End(thing, reads=True, writes=True))
+                self.source = self.sink = undo.enter_context(End(thing, reads=True, writes=True, name=name))
             if self.source.is_memory or self.sink.is_memory:
                 raise TypeError("a relay is between descriptors, and a buffer is none: pump it")
             self._ends = undo.pop_all()

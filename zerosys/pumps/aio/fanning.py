@@ -19,6 +19,7 @@ from zerosys.pumps.fanning import (
     OnSlow,
     drops,
     go_to_their_positions,
+    refuse_appending,
     result_of,
     settle,
     stopped_by,
@@ -57,11 +58,16 @@ async def fan_out(
     drop = drops(on_slow, strict, unit)
     with ExitStack() as stack:
         source = stack.enter_context(End(src, offset_src, reads=True, writes=False))
-        ends = [stack.enter_context(End(sink, reads=False, writes=True)) for sink in sinks]
+        ends = [
+            stack.enter_context(End(sink, reads=False, writes=True, name=f"dst[{number}]"))
+            for number, sink in enumerate(sinks)
+        ]
         for end in ends:
             if end.is_memory:
                 raise TypeError("a sink of a fan-out is a descriptor, and a buffer is none: pump to it alone")
             await end.flush()
+        if strict:
+            refuse_appending([end.found.end for end in ends])
         found = [end.found for end in ends]
         go_to_their_positions(found)
         source.take_over(count, strict)
