@@ -412,7 +412,7 @@ def test_closed_descriptors_that_are_not_asked_for_do_no_harm(closed, source, tm
         ("tpc://127.0.0.1:9000", "did you mean tcp://127.0.0.1:9000?"),
         ("TCP://127.0.0.1:9000", "did you mean tcp://127.0.0.1:9000?"),
         ("tcp-listn://:80", "did you mean tcp-listen://:80?"),
-        ("unx:/a", "did you mean unix:/a?"),
+        ("unixlisten:/a", "did you mean unix-listen:/a?"),
         ("udp://127.0.0.1:9000", "there are fd:, file:"),
     ],
 )

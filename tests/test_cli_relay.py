@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from commands import zerosys
@@ -251,3 +252,37 @@ def test_a_closed_standard_descriptor_is_said_to_be(closed, name):
     words = f"{sys.executable} -m zerosys relay - tcp://127.0.0.1:1 {closed}"
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, f"zerosys relay: standard {name} is closed\n")
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "why"),
+    [("/dev/full", [], "No space left"), ("log", ["--strict"], "O_APPEND")],
+)
+def test_what_goes_wrong_is_told_without_pythons_words(out, options, why, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener, open(tmp_path / out, "ab") as sink:
+        reader, writer = os.pipe()
+        os.close(writer)
+        peer = Background(_greet, listener)
+        done = zerosys(
+            "relay",
+            *options,
+            "-",
+            f"tcp://127.0.0.1:{listener.getsockname()[1]}",
+            capture_output=False,
+            stdin=reader,
+            stdout=sink,
+            stderr=subprocess.PIPE,
+        )
+        os.close(reader)
+        peer.result()
+    assert done.returncode == 1 and why in done.stderr
+    assert "stranded_bytes" not in done.stderr and "which strict" not in done.stderr
+
+
+def _greet(listener):
+    near, _ = listener.accept()
+    with near:
+        near.sendall(b"bytes")
+        near.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):  # what was not taken is thrown away
+            read_all(near.fileno())

@@ -48,6 +48,7 @@ _IN_SHELL = {
     ", or lock='try'": ", or leave out --lock",
     ", or pass force=True, and the kernel may kill this process or another": "",
     "strict=False keeps": "--partial keeps",
+    "which strict refuses": "which --strict refuses",
 }
 
 

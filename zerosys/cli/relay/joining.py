@@ -104,8 +104,9 @@ async def _relay(plan: Plan, a: TwoWay, b: TwoWay, pool: aio.PipePool) -> bool:
             pool=pool,
         )
     except OSError as failure:
-        print(f"{plan.prog}: {said(failure)}", file=sys.stderr, flush=True)
-        _tell(plan, getattr(failure, "result", None), said(failure))
+        why = said(failure).partition("; stranded_bytes has")[0]  # which is for who calls from Python
+        print(f"{plan.prog}: {why}", file=sys.stderr, flush=True)
+        _tell(plan, getattr(failure, "result", None), why)
         return False
     _tell(plan, result, None)
     return True
