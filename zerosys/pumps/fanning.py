@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, SupportsFloat, SupportsIndex
 
 from zerosys._fanout import FanOut
+from zerosys._splice import splice
 from zerosys.errors import PumpError, PumpTimeout, WouldCopy
+from zerosys.flags import SpliceFlag
 from zerosys.pumps import ends
 from zerosys.pumps.ends import Descriptor, End, Found
 from zerosys.pumps.result import carry, short_source
@@ -75,7 +76,7 @@ def fan_out(
         raise WouldCopy(None, f"{src!r} has read {len(source.ahead)} bytes ahead: open it with buffering=0")
     found = [_plain(ends.sink(sink, None, f"dst[{n}]"), sink) for n, sink in enumerate(sinks)]
     if strict:
-        refuse_appending([sink.end for sink in found])
+        refuse_copies([sink.end for sink in found])
     go_to_their_positions(found)
     ahead = source.ahead[:count]
     with FanOut(
@@ -122,20 +123,37 @@ def drops(on_slow: str, strict: bool, unit: SupportsIndex) -> bool:
     return on_slow == "drop"
 
 
-def refuse_appending(sinks: Sequence[Descriptor]) -> None:
-    """Raise WouldCopy, before a byte is taken, for a sink to which only a copying write() can append."""
-    for number, sink in enumerate(sinks):
-        if ends.is_buffer(sink):
-            continue  # no sink of a fan-out, as layer 0 says
-        fd = sink if isinstance(sink, int) else sink.fileno()
-        name = f"dst[{number}]"
-        if not stat.S_ISFIFO(ends.status(fd, name).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND:
-            raise WouldCopy(
-                errno.EOPNOTSUPP,
-                f"{name} (descriptor {fd}) is open with O_APPEND, where only a copying write can append: "
-                "reopen it without and seek to its end, or allow the copy, which strict refuses",
-                side="sink",
-            )
+def refuse_copies(sinks: Sequence[Descriptor]) -> None:
+    """Raise WouldCopy, before a byte is taken, for a sink that takes no pages; an empty pipe finds out."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        for number, sink in enumerate(sinks):
+            if not ends.is_buffer(sink):  # which is no sink of a fan-out, as layer 0 says
+                _refuse_copies(reader, sink, f"dst[{number}]")
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def _refuse_copies(empty: int, sink: Descriptor, name: str) -> None:
+    fd = sink if isinstance(sink, int) else sink.fileno()
+    ends.status(fd, name)
+    try:
+        splice(empty, fd, 1, flags=SpliceFlag.NONBLOCK)
+    except OSError as refusal:
+        if refusal.errno != errno.EINVAL:
+            return  # nothing in the pipe; or something that the run will say
+    else:
+        return
+    if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND:
+        why = "is open with O_APPEND, where only a copying write can append: reopen it without and seek"
+    else:
+        why = "takes no bytes without a copy: pump to a pipe, a socket or a file"
+    raise WouldCopy(
+        errno.EOPNOTSUPP,
+        f"{name} (descriptor {fd}) {why}, or allow the copy, which strict refuses",
+        side="sink",
+    )
 
 
 def go_to_their_positions(found: Sequence[Found]) -> None:

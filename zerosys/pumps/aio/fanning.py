@@ -19,7 +19,7 @@ from zerosys.pumps.fanning import (
     OnSlow,
     drops,
     go_to_their_positions,
-    refuse_appending,
+    refuse_copies,
     result_of,
     settle,
     stopped_by,
@@ -67,7 +67,7 @@ async def fan_out(
                 raise TypeError("a sink of a fan-out is a descriptor, and a buffer is none: pump to it alone")
             await end.flush()
         if strict:
-            refuse_appending([end.found.end for end in ends])
+            refuse_copies([end.found.end for end in ends])
         found = [end.found for end in ends]
         go_to_their_positions(found)
         source.take_over(count, strict)
