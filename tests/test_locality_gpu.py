@@ -84,7 +84,22 @@ def test_a_process_that_has_started_cuda_asks_its_own_driver(doubles):
     assert answer == ["1", "CUDA driver", "0000:65:00.0", "CUDA driver=node 1"]
 
 
+def real():
+    """Why NVIDIA's libraries are not here, or None."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+        return None
+    except OSError as missing:
+        return str(missing)
+
+
+def need_no_real_libraries():
+    """What is not among the doubles is to be missing, or broken: a machine's own would be found instead."""
+    need("no-gpu", None if real() else "NVIDIA's own libraries are here")
+
+
 def test_without_nvml_the_driver_is_asked(driver_alone):
+    need_no_real_libraries()
     [answer] = ask(driver_alone, TWO, "cuda:1")
     assert answer[:3] == ["0", "CUDA driver", "0000:17:00.0"]
     assert answer[3].startswith("NVML=libnvidia-ml.so.1: cannot open")
@@ -134,6 +149,7 @@ def test_a_gpu_without_a_node_is_an_error_or_an_unplaced_region(doubles):
 
 
 def test_a_library_that_refuses_is_a_tried_entry(nvml_alone):
+    need_no_real_libraries()
     [answer] = ask(nvml_alone, TWO, "cuda:0", DOUBLE_NVML_REFUSES="1")
     assert answer[0] == "error" and "NVML: nvmlInit_v2 answered 9 (Driver Not Loaded)" in answer[1]
     assert "CUDA driver: libcuda.so.1: cannot open" in answer[1]
@@ -147,6 +163,7 @@ def test_a_driver_that_fails_is_a_tried_entry_and_nvml_answers(doubles):
 
 
 def test_a_library_of_another_name_is_a_tried_entry(nvml_alone, tmp_path):
+    need_no_real_libraries()
     (tmp_path / "libcuda.so.1").symlink_to(nvml_alone / "libnvidia-ml.so.1")
     started = "import ctypes; ctypes.CDLL('libcuda.so.1', mode=ctypes.RTLD_GLOBAL)\n"
     [answer] = ask(tmp_path, TWO, "cuda:0", code=started + ASK)
@@ -154,19 +171,11 @@ def test_a_library_of_another_name_is_a_tried_entry(nvml_alone, tmp_path):
 
 
 def test_a_library_of_another_kind_is_a_tried_entry(tmp_path):
+    need_no_real_libraries()
     for name in nvidia_doubles.LIBRARIES.values():
         (tmp_path / name).write_bytes(b"no library\n" * 1000)
     [answer] = ask(tmp_path, TWO, "cuda:0")
     assert answer[0] == "error" and "NVML: " in answer[1] and "invalid ELF header" in answer[1]
-
-
-def real():
-    """Why NVIDIA's libraries are not here, or None."""
-    try:
-        ctypes.CDLL("libnvidia-ml.so.1")
-        return None
-    except OSError as missing:
-        return str(missing)
 
 
 def test_the_real_libraries_agree_with_each_other_and_with_sysfs():

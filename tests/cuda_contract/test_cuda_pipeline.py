@@ -104,7 +104,7 @@ def test_no_more_than_depth_are_on_their_way(buffers, copied):
             lent.remove(self)
 
     cuda.Pipeline(source, copied, map(Filled, target), depth=2).run()
-    assert max(most) == 2 and not lent and (source == target).all()
+    assert max(most) <= 2 and not lent and (source == target).all()  # fewer where a device is quick
 
 
 def test_a_count_ends_it_and_it_goes_on(buffers, copied):
