@@ -100,11 +100,13 @@ def private_refusal() -> str | None:
     return done.stderr.strip() or None
 
 
-def walk(work: type[Work], errnos: Collection[int] = ERRNOS, which: str = "every") -> Report:
+def walk(
+    work: type[Work], errnos: Collection[int] = ERRNOS, which: str = "every", timeout: float = 110
+) -> Report:
     """Run *work*, a class of a module in this folder, with each call refused in turn, or each of its own."""
     words = [work.__module__, work.__name__, which, *map(str, errnos)]
     command = [*private(), sys.executable, __file__, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return Report(**json.loads(done.stdout))
 

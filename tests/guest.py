@@ -54,7 +54,7 @@ def refusal() -> str | None:
     return None
 
 
-def run(shape: str, command: Sequence[str], *, timeout: float = 600) -> subprocess.CompletedProcess:
+def run(shape: str, command: Sequence[str], *, timeout: float = 1500) -> subprocess.CompletedProcess:
     """Run *command* in a fresh guest of *shape*, in the tree's folder; capture what it says."""
     need("guest", refusal())
     for _ in range(BOOTS):

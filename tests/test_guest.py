@@ -9,7 +9,7 @@ FOLDER = guest.TREE / "tests" / "guest"
 
 
 @pytest.mark.guest
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("shape", sorted(guest.SHAPES))
 def test_everything_passes_on_the_nodes_of(shape):
     print(guest.run_tests(shape))

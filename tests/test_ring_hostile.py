@@ -176,6 +176,16 @@ def test_corruptions_end_in_an_error_or_in_data(kind):
     assert int(outcomes["corrupt"]) > 500 and int(outcomes["used"]) > 500
 
 
+def test_a_format_that_is_a_number_alone_is_data_and_no_crash():
+    from zerosys import StreamRing
+
+    with StreamRing.create(CAPACITY, "u1") as ring:
+        with memoryview(ring._control) as control:
+            control[160:161] = b"5"  # the format, as docs/ring-layout.md has it
+        with StreamRing.attach(ring.handle()) as attached, attached.reader() as reader:
+            assert reader.available == 0
+
+
 def test_no_window_is_longer_than_the_ring_however_far_the_head_of_an_overwriting_writer_is():
     from zerosys import StreamRing
 

@@ -160,7 +160,7 @@ cdef class RingMemory:
         if set(re.sub(":[^:]*:", "", text)) & POINTERS:
             corrupt(f"an item's format {text!r} has pointers")
         single = text.removeprefix("@")
-        if single.lstrip("0123456789") in NATIVE and len(single) == 1:
+        if len(single) == 1 and single in NATIVE:
             if struct.calcsize(single) != self.element_size:
                 corrupt(f"an item of format {text} does not have {self.element_size} bytes")
         return 0
