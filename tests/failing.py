@@ -121,12 +121,22 @@ def judge(report: Report, work: type[Work]) -> None:
 # -- the parent -------------------------------------------------------------------------------
 
 
-def supervise(listener: int, own: Collection[int] | None) -> None:
-    """Answer the child's calls until it has ended; refuse only *own* ones, if given."""
+def ended(process: int) -> bool:
+    """Whether the child has ended; it is left to be waited for. Before Linux 6.11 only that frees its filter."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def supervise(listener: int, own: Collection[int] | None, process: int) -> None:
+    """Answer the calls of the child *process* until it has ended; refuse only *own* ones, if given."""
     target, number, seen, hit = 0, 0, 0, -1
     poll = select.poll()
     poll.register(listener, select.POLLIN)
-    while poll.poll()[0][1] & select.POLLIN:
+    while True:
+        ready = poll.poll(500)
+        if not ready and not ended(process):
+            continue
+        if not ready or not ready[0][1] & select.POLLIN:
+            return
         notice = bytearray(80)
         try:
             fcntl.ioctl(listener, RECV, notice)
@@ -260,7 +270,7 @@ def main() -> None:
     there.close()
     _, fds, _, _ = socket.recv_fds(here, 1, 1)
     if fds:
-        supervise(fds[0], {NUMBERS[call] for call in work.calls} if sys.argv[3] == "own" else None)
+        supervise(fds[0], {NUMBERS[call] for call in work.calls} if sys.argv[3] == "own" else None, process)
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
 
 
