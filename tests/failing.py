@@ -122,7 +122,7 @@ def judge(report: Report, work: type[Work]) -> None:
 
 
 def ended(process: int) -> bool:
-    """Whether the child has ended; it is left to be waited for. Before Linux 6.11 only that frees its filter."""
+    """Whether the child has ended. It is left to be waited for, which before Linux 6.11 frees its filter."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
