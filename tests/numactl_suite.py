@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -22,50 +21,13 @@ from commands import installed
 
 from zerosys.cli import TOOLS
 
+sys.path.insert(0, str(guest.TREE / "tools"))
+from debian_source import fetch
+
 SCRIPTS = ("checkaffinity", "checktopology", "bind_range", "regress", "shmtest")
 DEBIAN = {name: Path("/usr/bin", name) for name in ("numactl", "numastat", "migratepages", "memhog")}
 HELPERS = ("pagesize", "ftok")
-VERSION = "2.0.16"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "zerosys")
-
-
-def fetch() -> Path:
-    """The folder of the unpacked source, fetched once."""
-    source = CACHE / f"numactl-{VERSION}"
-    if not source.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            _download(Path(folder))
-            (archive,) = Path(folder).glob("numactl_*.orig.tar.gz")
-            with tarfile.open(archive) as opened:
-                opened.extractall(folder, filter="data")
-            Path(folder, source.name).rename(source)
-    return source
-
-
-def _download(folder: Path) -> None:
-    """Have apt-get fetch the source, from wherever this machine has its packages from."""
-    asked = [
-        "apt-get",
-        "indextargets",
-        "--format",
-        "$(REPO_URI) $(CODENAME) $(COMPONENT)",
-        "Created-By: Packages",
-    ]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    lines = sorted({line for line in told.splitlines() if line.endswith(" main")})
-    lists = folder / "lists"
-    (lists / "partial").mkdir(parents=True)
-    sources = folder / "sources.list"
-    sources.write_text("".join(f"deb-src {line}\n" for line in lines))
-    options = [
-        f"-oDir::Etc::sourcelist={sources}",
-        "-oDir::Etc::sourceparts=-",
-        f"-oDir::State::lists={lists}",
-    ]
-    subprocess.run(["apt-get", "-qq", *options, "update"], cwd=folder, check=True)
-    package = f"numactl={VERSION}-1"
-    subprocess.run(["apt-get", "-qq", *options, "source", "--download-only", package], cwd=folder, check=True)
 
 
 def prepare(source: Path, folder: Path, tools: dict[str, Path]) -> None:
@@ -95,7 +57,7 @@ def plain(text: str) -> list[str]:
 
 
 def main(scripts: list[str]) -> int:
-    source, status = fetch(), 0
+    source, status = fetch(CACHE), 0
     with tempfile.TemporaryDirectory(prefix="numactl-suite-") as temporary:
         folder = Path(temporary)
         commands = installed(folder / "bin", *TOOLS)

@@ -4,7 +4,7 @@
     python tools/wheel.py --all     for each CPython found here, and for other machines by cross-compiling
 
 The compiler is zig's, which links against the C library of any age and machine. libnuma is built by it
-from Debian's source, at the version of LIBNUMA, and bundled with its licence.
+from Debian's source, and bundled with its licence.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
+from debian_source import fetch
+
 TREE = Path(__file__).resolve().parent.parent
 WORK = TREE / "build/wheel"
 DIST = TREE / "dist"
-LIBNUMA = "2.0.16"
 SOURCES = ("libnuma.c", "syscall.c", "distance.c", "affinity.c", "sysfs.c", "rtnetlink.c")
 VERSIONS = ("3.11", "3.12", "3.13")
 
@@ -57,26 +58,7 @@ def compiler(target: Target) -> str:
 
 def libnuma_source() -> Path:
     """Debian's source of libnuma, unpacked."""
-    folder = WORK / f"numactl-{LIBNUMA}"
-    archive = WORK / f"numactl_{LIBNUMA}.orig.tar.gz"
-    if not archive.exists():
-        sources = WORK / "sources.list"
-        sources.write_text("deb-src http://deb.debian.org/debian bookworm main\n")
-        lists = WORK / "lists"
-        (lists / "partial").mkdir(parents=True, exist_ok=True)
-        apt = [
-            "apt-get",
-            "-q",
-            "-o",
-            f"Dir::Etc::sourcelist={sources}",
-            "-o",
-            "Dir::Etc::sourceparts=/dev/null",
-        ]
-        apt += ["-o", f"Dir::State::lists={lists}", "-o", "APT::Sandbox::User="]
-        run(*apt, "update")
-        run(*apt, "source", "--download-only", f"numactl={LIBNUMA}-1", cwd=WORK)
-    with tarfile.open(archive) as packed:
-        packed.extractall(WORK, filter="data")
+    folder = fetch(WORK)
     (folder / "config.h").touch()  # what configure would find out is given on the command line
     return folder
 
