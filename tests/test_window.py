@@ -134,3 +134,34 @@ def test_what_is_no_event_leaves_the_window_open():
             window.release(after=5)
         assert not window.closed and r.available == 10
         window.release()
+
+
+class Method:
+    """Says "done" by a method, which as a value would be true at once."""
+
+    def __init__(self):
+        self.passed = False
+
+    def done(self):
+        return self.passed
+
+
+def test_a_word_that_is_a_method_is_called():
+    event = Method()
+    asked = DeviceEvent(event)
+    assert not asked.happened()
+    event.passed = True
+    assert asked.happened()
+
+
+def test_waiting_for_an_event_that_can_only_be_asked_sleeps_in_between():
+    class Later(Method):
+        asked = 0
+
+        def done(self):
+            self.asked += 1
+            return self.asked > 20
+
+    event = Later()
+    DeviceEvent(event).wait()
+    assert event.asked == 21

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
+
+_SHORTEST, _LONGEST = 20e-6, 1e-3  # seconds between two questions to an event that cannot be waited for
 
 
 class DeviceEvent:
@@ -18,7 +21,7 @@ class DeviceEvent:
     def __init__(self, after: Any) -> None:
         event = _recorded(after)
         self._event = event
-        self._ask = _question(event)
+        self._ask = question(event)
         self._wait = getattr(event, "synchronize", None) or getattr(event, "sync", None)
         if self._ask is None and self._wait is None:
             raise TypeError(
@@ -38,8 +41,10 @@ class DeviceEvent:
             self._wait()
             return
         assert self._ask is not None
+        nap = _SHORTEST
         while not self._ask():
-            pass
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST)
 
 
 def _recorded(after: Any) -> Any:
@@ -51,14 +56,21 @@ def _recorded(after: Any) -> Any:
     return after
 
 
-def _question(event: Any) -> Callable[[], bool] | None:
-    """How to ask *event* whether it has happened."""
+def question(event: Any) -> Callable[[], bool] | None:
+    """How to ask *event*, of any library, whether it has happened; None where it has no word for it.
+
+    Libraries have the same word as a value and as a method: a method is called, not taken for true.
+    """
     if callable(query := getattr(event, "query", None)):
         return lambda: bool(query())
     for word in ("is_done", "done"):
         if hasattr(event, word):
-            return lambda: bool(getattr(event, word))
+            return lambda: bool(_said(getattr(event, word)))
     return None
+
+
+def _said(value: Any) -> Any:
+    return value() if callable(value) else value
 
 
 class Returns:

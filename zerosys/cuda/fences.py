@@ -8,6 +8,7 @@ from typing import Any
 
 from zerosys.cuda import backend, lifetime, streams
 from zerosys.cuda.backend import Context
+from zerosys.window import question
 from zerosys.cuda.devices import context_for
 
 # Events are made once and used again: making one takes the driver longer than recording it.
@@ -77,13 +78,7 @@ def asks(event: Any) -> Callable[[], bool] | None:
     """How *event* says that it has happened, for an event of torch, CuPy, numba or cuda.core; else None."""
     if event is None or isinstance(event, int) or _is_stream(event):
         return None
-    query = getattr(event, "query", None)
-    if callable(query):
-        return lambda: bool(query())
-    for word in ("is_done", "done"):
-        if hasattr(event, word):
-            return lambda: bool(_called(getattr(event, word)))
-    return None
+    return question(event)
 
 
 def _is_stream(thing: Any) -> bool:
@@ -91,7 +86,3 @@ def _is_stream(thing: Any) -> bool:
     return any(
         hasattr(thing, word) for word in ("__cuda_stream__", "cuda_stream", "wait_event", "auto_synchronize")
     )
-
-
-def _called(value: Any) -> Any:
-    return value() if callable(value) else value
