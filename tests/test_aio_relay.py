@@ -365,3 +365,15 @@ def test_a_thousand_relays_for_a_minute_keep_descriptors_and_pipes_flat(run):
     print(f"{carried >> 20} MiB through 1,000 relays, {min(counts)} to {max(counts)} descriptors")
     settled = counts[len(counts) // 4 :]
     assert max(settled) - min(settled) <= 2 * aio.PipePool().most
+
+
+@on_both_loops
+def test_a_socket_is_not_relayed_to_itself(run):
+    async def main():
+        pairs = streams()
+        (_, b), _ = pairs
+        with pytest.raises(ValueError, match="a and b are the same socket"):
+            await aio.relay(b, b)
+        close(pairs)
+
+    run(main())

@@ -13,7 +13,7 @@ from typing import SupportsFloat, SupportsIndex
 
 from zerosys._relay import Relay
 from zerosys._transfer import Transfer
-from zerosys.pumps.ends import Descriptor, plain_socket, status
+from zerosys.pumps.ends import Descriptor, plain_socket, refuse_same, status
 from zerosys.pumps.result import PumpResult, carry, result_of, stopped_by
 from zerosys.sizes import parse_size
 
@@ -59,8 +59,7 @@ def relay(
     size = parse_size(pipe_size) if isinstance(pipe_size, str) else pipe_size
     for end, name in ((a, "a"), (b, "b")):
         _refuse_other_than_stream(plain_socket(end, name), name)
-    if os.path.samestat(os.fstat(_fd(a)), os.fstat(_fd(b))):
-        raise ValueError(f"a and b are the same socket (descriptor {_fd(a)})")
+    refuse_same(_fd(a), _fd(b))
     with ExitStack() as stack:
         forth, back = (
             stack.enter_context(Transfer(src, dst, pipe_size=size, touch_flags=touch_flags, strict=strict))

@@ -123,6 +123,12 @@ def plain_socket(end: Any, name: str) -> Any:
     return end
 
 
+def refuse_same(a: int, b: int) -> None:
+    """Raise ValueError where two descriptors are one socket: a relay would send it its own bytes for ever."""
+    if os.path.samestat(os.fstat(a), os.fstat(b)):
+        raise ValueError(f"a and b are the same socket (descriptor {a}): a relay is between two")
+
+
 def _unwrapped(end: Any, reading: bool) -> Any:
     """The file in a temporary file's wrapper, and the bytes under a text file that has decoded none."""
     if "tempfile" in sys.modules and isinstance(end, sys.modules["tempfile"]._TemporaryFileWrapper):

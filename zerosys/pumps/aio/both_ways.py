@@ -13,6 +13,7 @@ from zerosys.pumps.aio.flow import Flow
 from zerosys.pumps.aio.pool import PipePool
 from zerosys.pumps.aio.run import Run
 from zerosys.pumps.both_ways import RelayResult
+from zerosys.pumps.ends import refuse_same
 from zerosys.pumps.result import carry, stopped_by
 
 
@@ -54,6 +55,7 @@ async def relay(
 
     with ExitStack() as stack:
         near, far = stack.enter_context(Duplex(a, "a")), stack.enter_context(Duplex(b, "b"))
+        refuse_same(near.source.target, far.source.target)
         for end in (near, far):
             await end.sink.flush()
         for end in (near, far):
