@@ -8,8 +8,8 @@ from typing import Any
 
 from zerosys.cuda import backend, lifetime, streams
 from zerosys.cuda.backend import Context
-from zerosys.window import question
 from zerosys.cuda.devices import context_for
+from zerosys.window import question
 
 # Events are made once and used again: making one takes the driver longer than recording it.
 _spare: dict[Context, list[int]] = {}
