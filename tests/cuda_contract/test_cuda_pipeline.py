@@ -81,7 +81,7 @@ def test_windows_are_given_back_by_an_event_and_never_before(gpu, buffers, copie
     assert (source == target).all()
 
 
-def test_no_more_than_depth_are_on_their_way(buffers, copied):
+def test_no_more_than_depth_are_on_their_way(gpu, buffers, copied):
     source, target = buffers
     lent, most = [], []
 
@@ -104,7 +104,11 @@ def test_no_more_than_depth_are_on_their_way(buffers, copied):
             lent.remove(self)
 
     cuda.Pipeline(source, copied, map(Filled, target), depth=2).run()
-    assert max(most) <= 2 and not lent and (source == target).all()  # fewer where a device is quick
+    assert max(most) <= 2 and not lent and (source == target).all()
+    if (
+        gpu.kind == "double"
+    ):  # whose work is done when it is asked for: a real one may be quicker than the next step
+        assert max(most) == 2
 
 
 def test_a_count_ends_it_and_it_goes_on(buffers, copied):
