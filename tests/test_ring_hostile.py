@@ -39,7 +39,7 @@ ODD = [
     2**64 - 1,
 ]
 CAPACITY = 4096
-SLOW = 5  # seconds: one on a quiet machine
+SLOW = 1.0  # seconds
 
 
 def corrupt(chance, control):

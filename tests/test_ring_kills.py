@@ -144,7 +144,7 @@ def rounds_of_dead_writers(kind, rounds, seed):
 
 @pytest.mark.parametrize("kind", ["items", "messages"])
 def test_a_reader_is_told_of_each_dead_writer_and_the_next_one_goes_on(kind):
-    assert rounds_of_dead_writers(kind, 10, 1) < PROMPT * 5
+    assert rounds_of_dead_writers(kind, 10, 1) < PROMPT
 
 
 # -- a reader that dies --------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_a_writer_is_told_of_a_dead_reader_within_two_seconds():
                         while True:
                             writer.write(np.arange(number, number + 100, dtype="u8"), HANG)
                             number += 100
-                    assert time.monotonic() - died < PROMPT * 5
+                    assert time.monotonic() - died < PROMPT
                     assert dead.value.pid == reader.pid
             finally:
                 ring.unlink()
@@ -289,7 +289,7 @@ def test_hundreds_of_dead_readers(seed):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("kind", ["items", "messages"])
 def test_hundreds_of_dead_writers(kind, seed):
-    assert rounds_of_dead_writers(kind, 50, 100 + seed) < PROMPT * 5
+    assert rounds_of_dead_writers(kind, 50, 100 + seed) < PROMPT
 
 
 if __name__ == "__main__":
