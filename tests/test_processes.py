@@ -207,3 +207,15 @@ def test_looking_holds_nothing_open_even_if_it_is_left_in_the_middle():
         next(iter(read_numa_maps(0)))
         placement(0)
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_zombie_is_told_to_have_no_memory():
+    child = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        with pytest.raises(
+            PlacementError, match=f"process {child.pid} has no memory .Z .zombie.*: it is a zombie"
+        ):
+            migrate(child.pid, NODE, NODE)
+    finally:
+        child.wait()

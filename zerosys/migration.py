@@ -43,7 +43,7 @@ def migrate(pid: SupportsIndex, old: Spec, new: Spec) -> int:
 def _explained(refusal: OSError, pid: int, new: frozenset[int]) -> OSError:
     who = f"process {pid}" if pid else "this process"
     if refusal.errno == errno.EINVAL:
-        why = why_not(new) or f"the kernel allows {who} none of node {format(new)}"
+        why = why_not(new) or _without_memory(pid) or f"the kernel allows {who} none of node {format(new)}"
         return PlacementError(errno.EINVAL, f"migrate_pages: {why}")
     if refusal.errno not in (errno.EPERM, errno.ENOSYS):
         return refusal
@@ -60,6 +60,14 @@ def _explained(refusal: OSError, pid: int, new: frozenset[int]) -> OSError:
             f"migrate_pages: {who} belongs to another user: be that user, or have CAP_SYS_NICE",
         )
     return placement_error(refusal, "migrate_pages")
+
+
+def _without_memory(pid: int) -> str | None:
+    told = fields(f"/proc/{pid or 'self'}/status")
+    if not told or "VmSize" in told:
+        return None
+    state = told.get("State", "state unknown")
+    return f"process {pid} has no memory ({state}): it is a zombie, or a thread of the kernel"
 
 
 def _mems_allowed(pid: int) -> frozenset[int] | None:
