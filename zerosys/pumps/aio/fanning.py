@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex
 from zerosys._fanout import FanOut
 from zerosys.pumps.aio.ends import End, Endpoint, sleeps
 from zerosys.pumps.aio.pool import PipePool, pool_of
+from zerosys.pumps.aio.turns import PAUSE, Turns
 from zerosys.pumps.aio.watching import watch as watch_end
 from zerosys.pumps.fanning import (
     FanOutResult,
@@ -29,8 +30,6 @@ from zerosys.pumps.result import carry, short_source
 if TYPE_CHECKING:
     from zerosys._fanout import _Outcome
 
-_PATIENCE = 2  # ready and nothing moved: so often at once, then after pauses
-_PAUSE, _LONGEST = 0.001, 0.064
 _CHECKS = 4  # looks at the progress in a stall timeout
 _WATCH = 0.1  # s between two calls of a watcher
 
@@ -131,7 +130,7 @@ def _fan(
     return fan
 
 
-class FanRun:
+class FanRun(Turns):
     """Steps *fan* when one of its ends is ready, until it is done or fails.
 
     Its pipes are its own, one for each sink: *pool* only lends the threads on which it runs where
@@ -146,17 +145,14 @@ class FanRun:
         *,
         watch: Callable[[], object] | None = None,
     ) -> None:
-        self._fan, self._pool, self._executor, self._watcher = fan, pool, executor, watch
-        self._loop = asyncio.get_running_loop()
+        super().__init__(pool, any(map(sleeps, fan.kinds, fan.watched)), executor)
+        self._fan, self._watcher = fan, watch
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._failure: BaseException | None = None
         self._src_fd, *self._dst_fds = fan.watched
-        self._threaded = any(map(sleeps, fan.kinds, fan.watched))
         self._watched: dict[tuple[str, int], Callable[[], None]] = {}
-        self._slice: asyncio.Future[_Outcome] | None = None
-        self._later: asyncio.Handle | None = None
         self._timers: dict[str, asyncio.Handle] = {}
-        self._seen, self._futile, self._told = -1, 0, time.monotonic()
+        self._told = time.monotonic()
 
     async def wait(self, timeout: float | None, stall_timeout: float | None) -> None:
         """Run to the end. Raises what ended it, when no thread works on it any more."""
@@ -177,37 +173,21 @@ class FanRun:
 
     # -- driving ------------------------------------------------------------------------------
 
-    def _soon(self, after: float = 0) -> None:
-        self._later = self._loop.call_later(after, self._go) if after else self._loop.call_soon(self._go)
-
     def _go(self) -> None:
         """An end is ready, or may be."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        if self._over.done():
-            return
-        if self._threaded:
-            self._watch(set())
-            self._slice = self._loop.run_in_executor(self._executor or self._pool.threads, self._fan.slice)
-            self._slice.add_done_callback(self._sliced)
-            return
-        try:
-            outcome = self._fan.step()
-        except Exception as failure:
-            self._end(failure)
-        else:
-            self._act(outcome)
+        self._take_turn()
 
-    def _sliced(self, done: asyncio.Future[_Outcome]) -> None:
-        self._slice = None
-        failure = done.exception()
-        if self._over.done():
-            return
-        if failure is None:
-            self._act(done.result())
-        else:
-            self._end(failure)
+    def _stepped(self) -> FanOut:
+        return self._fan
+
+    def _is_over(self) -> bool:
+        return self._over.done()
+
+    def _watch_nothing(self) -> None:
+        self._watch(set())
 
     def _act(self, outcome: _Outcome) -> None:
         try:
@@ -228,21 +208,12 @@ class FanRun:
         # A sink that is to be given up makes nothing ready.
         delay = pause if pause else self._fan.lingers
         if delay is not None:
-            self._soon(max(delay, _PAUSE))
+            self._soon(max(delay, PAUSE))
 
     def _wanted(self) -> set[tuple[str, int]]:
         source, sinks = self._fan.waits
         wanted = {("sink", self._dst_fds[number]) for number in sinks}
         return wanted | {("source", self._src_fd)} if source else wanted
-
-    def _pause(self) -> float:
-        """What is called ready and then moves nothing must not make us spin."""
-        progress = self._fan.progress
-        self._futile = self._futile + 1 if progress == self._seen else 0
-        self._seen = progress
-        if self._futile <= _PATIENCE:
-            return 0.0
-        return float(min(_PAUSE * 2 ** (self._futile - _PATIENCE - 1), _LONGEST))
 
     def _watch(self, wanted: set[tuple[str, int]]) -> None:
         for end in self._watched.keys() - wanted:
@@ -290,11 +261,4 @@ class FanRun:
                 timer.cancel()
         with suppress(OSError):
             self._watch(set())
-        cancelled = None
-        while self._slice is not None and not self._slice.done():
-            try:
-                await asyncio.wait([self._slice])
-            except asyncio.CancelledError as again:
-                cancelled = again
-        if cancelled:
-            raise cancelled
+        await self._until_no_thread_is_at_it()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -10,16 +9,14 @@ from typing import TYPE_CHECKING
 
 from zerosys._steps import Stage, Steps
 from zerosys.pumps.aio.pool import PipePool
+from zerosys.pumps.aio.turns import PAUSE, Turns
 from zerosys.pumps.aio.watching import watch
 
 if TYPE_CHECKING:
     from zerosys._steps import _Outcome
 
-_PATIENCE = 2  # ready and nothing moved: so often at once, then after pauses
-_PAUSE, _LONGEST = 0.001, 0.064
 
-
-class Flow:
+class Flow(Turns):
     """Drives *steps* until they are done or fail; then calls *ended* with None or the failure.
 
     The descriptors of *steps* are watched: they are the flow's own, or both directions' of a
@@ -30,15 +27,7 @@ class Flow:
     __slots__ = (
         "_dst_fd",
         "_ended",
-        "_executor",
-        "_futile",
-        "_later",
-        "_loop",
-        "_pool",
-        "_seen",
-        "_slice",
         "_src_fd",
-        "_threaded",
         "_unwatch",
         "_watched",
         "_watcher",
@@ -59,19 +48,15 @@ class Flow:
         strict: bool = False,
         watch: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__(pool, threaded, executor)
         self.steps = steps
         self.strict, self._watcher = strict, watch
         self.closed = False
         self.pipe_size = 0
-        self._loop = asyncio.get_running_loop()
         self._src_fd, self._dst_fd = steps.watched
-        self._pool, self._ended = pool, ended
-        self._threaded, self._executor = threaded, executor
+        self._ended = ended
         self._watched: str | None = None
         self._unwatch: Callable[[], None] | None = None
-        self._later: asyncio.Handle | None = None
-        self._slice: asyncio.Future[_Outcome] | None = None
-        self._seen, self._futile = -1, 0
         pool.enter()
 
     # -- driving ------------------------------------------------------------------------------
@@ -79,9 +64,6 @@ class Flow:
     def start(self) -> None:
         """Begin at the loop's next round."""
         self._soon()
-
-    def _soon(self, after: float = 0) -> None:
-        self._later = self._loop.call_later(after, self._go) if after else self._loop.call_soon(self._go)
 
     def wake(self, stage: Stage | None) -> None:
         """The pool has *stage* for us, or is to be asked again."""
@@ -94,29 +76,16 @@ class Flow:
         self._later = None
         if self.steps.staged:
             self._pool.forget(self)
-        if self.closed:
-            return
-        if self._threaded:
-            self._watch(None)
-            self._slice = self._loop.run_in_executor(self._executor or self._pool.threads, self.steps.slice)
-            self._slice.add_done_callback(self._sliced)
-            return
-        try:
-            outcome = self.steps.step()
-        except Exception as failure:
-            self._end(failure)
-        else:
-            self._act(outcome)
+        self._take_turn()
 
-    def _sliced(self, done: asyncio.Future[_Outcome]) -> None:
-        self._slice = None
-        failure = done.exception()
-        if self.closed:
-            return
-        if failure is None:
-            self._act(done.result())
-        else:
-            self._end(failure)
+    def _stepped(self) -> Steps:
+        return self.steps
+
+    def _is_over(self) -> bool:
+        return self.closed
+
+    def _watch_nothing(self) -> None:
+        self._watch(None)
 
     def _act(self, outcome: _Outcome) -> None:
         if self.steps.staged and not self.steps.transfer.stranded:
@@ -132,7 +101,7 @@ class Flow:
             self._soon()
         elif outcome == "time":
             self._watch(None)
-            self._soon(max(self.steps.transfer.pause, _PAUSE))
+            self._soon(max(self.steps.transfer.pause, PAUSE))
         else:
             self._wait_for(outcome)
 
@@ -147,15 +116,6 @@ class Flow:
             self._watch(side)
         except OSError as failure:
             self._end(failure)
-
-    def _pause(self) -> float:
-        """What is called ready and then moves nothing must not make us spin."""
-        progress = self.steps.progress
-        self._futile = self._futile + 1 if progress == self._seen else 0
-        self._seen = progress
-        if self._futile <= _PATIENCE:
-            return 0.0
-        return float(min(_PAUSE * 2 ** (self._futile - _PATIENCE - 1), _LONGEST))
 
     def _watch(self, side: str | None) -> None:
         if side == self._watched:
@@ -220,17 +180,7 @@ class Flow:
         if not self.closed:
             self._detach()
         self.steps.stop()
-        cancelled = None
-        while self._slice is not None and not self._slice.done():
-            try:
-                await asyncio.wait([self._slice])
-            except asyncio.CancelledError as again:
-                cancelled = again
-        if self._slice is not None:
-            with suppress(Exception):
-                self._slice.result()  # its failure is not news any more
-        if cancelled:
-            raise cancelled
+        await self._until_no_thread_is_at_it()
 
     def close(self) -> None:
         """Give everything back; a pipe in which bytes are left is closed, and not used again."""
