@@ -2,7 +2,6 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.string cimport memcpy
 
@@ -55,13 +54,7 @@ cdef class StreamWriter(Writer):
             window = Claim.__new__(Claim)
             lend(window, self, ring_at(&self.w.ring, self.w.head), self.w.head, count)
             return window
-        if not patient:
-            return None
-        scratch = bytearray(count * self.w.ring.item_size)
-        window = Claim.__new__(Claim)
-        lend(window, self, <unsigned char *>PyByteArray_AS_STRING(scratch), self.w.head, count)
-        window.scratch = scratch
-        return window
+        return self.lend_scratch(count, count * <Py_ssize_t>self.w.ring.item_size) if patient else None
 
     cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1:
         self.state = USABLE

@@ -2,7 +2,6 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
 
@@ -52,13 +51,7 @@ cdef class MessageWriter(Writer):
             window = Claim.__new__(Claim)
             lend(window, self, c_message_place(&self.w, 0, count), self.w.head, count)
             return window
-        if not patient:
-            return None
-        scratch = bytearray(count)
-        window = Claim.__new__(Claim)
-        lend(window, self, <unsigned char *>PyByteArray_AS_STRING(scratch), self.w.head, count)
-        window.scratch = scratch
-        return window
+        return self.lend_scratch(count, count) if patient else None
 
     cdef int fits(self, Py_ssize_t length) except -1:
         if <uint64_t>length > self.memory.header.capacity:

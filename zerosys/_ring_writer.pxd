@@ -10,6 +10,7 @@ cdef class Writer(End):
     cdef int wait(self, uint64_t n, object timeout) except -1
     cdef int look(self, uint64_t n, bint tell) except -1
     cdef int drop(self, uint64_t n) except -1
+    cdef Window lend_scratch(self, Py_ssize_t items, Py_ssize_t nbytes)
     cdef int copy_in(self, unsigned char *to, const void *data, Py_ssize_t nbytes) except -1
 
 

@@ -1,6 +1,7 @@
 """What the writers of items and of messages have in common: room, waiting, the windows to fill."""
 
 cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
 from libc.errno cimport EINTR
 from libc.stdint cimport uint32_t
@@ -10,7 +11,7 @@ from zerosys._ring cimport (
     BLOCK, DROP, EOWNERDEAD, EVICT, MESSAGES, OVERWRITE, RAISE, SLICE, RingMemory, add_u64, c_clock,
     c_message_overwrite, c_overwrite, c_writer_doze, c_writer_finish, c_writer_give_up, c_writer_look,
     c_writer_open, c_writer_room, c_writer_spin, corrupt, deadline_of, load_u32, load_u64)
-from zerosys._ring_end cimport BUSY, CLOSED, FORKED, LENT, USABLE
+from zerosys._ring_end cimport BUSY, CLOSED, FORKED, LENT, USABLE, lend
 
 from zerosys._ring import Full, PeerDead
 
@@ -105,6 +106,13 @@ cdef class Writer(End):
     cdef int drop(self, uint64_t n) except -1:
         add_u64(&self.w.ring.control.lost, n)
         return 0
+
+    cdef Window lend_scratch(self, Py_ssize_t items, Py_ssize_t nbytes):
+        """A window for *items* that the full ring drops: it is filled all the same, and goes nowhere."""
+        cdef Claim window = Claim.__new__(Claim)
+        window.scratch = bytearray(nbytes)
+        lend(window, self, <unsigned char *>PyByteArray_AS_STRING(window.scratch), self.w.head, items)
+        return window
 
     cdef int copy_in(self, unsigned char *to, const void *data, Py_ssize_t nbytes) except -1:
         if nbytes < LONG:
