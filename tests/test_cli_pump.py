@@ -11,7 +11,9 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
+import jsonschema
 import pytest
 from commands import zerosys
 from ends import Background, read_all
@@ -176,6 +178,117 @@ def test_one_out_of_many_that_fails_ends_alone_and_is_told(source, tmp_path):
     assert (full["to"], full["bytes"]) == ("/dev/full", 0) and "No space" in full["error"]
 
 
+UNIT = 12  # no divisor of a page: a pipe's end is seldom a unit's
+
+
+def numbered(units):
+    return b"".join(b"%011d\n" % number for number in range(units))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_out_that_is_slow_misses_whole_units_which_are_counted_and_told(beside, tmp_path):
+    units = 400_000  # more than a widened pipe and the pump's own hold
+    (tmp_path / "in").write_bytes(numbered(units))
+    os.mkfifo(tmp_path / "slow")
+    outs = [*([tmp_path / "fast"] if beside else []), tmp_path / "slow"]
+    options = ["--on-slow", "drop", "--unit", str(UNIT), "--pipe-size", "4KiB", "--json"]
+    with subprocess.Popen(
+        [*PUMP, tmp_path / "in", *outs, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        with open(tmp_path / "slow", "rb", buffering=0) as slow:
+            wait_until(lambda: position(process.pid, tmp_path / "in") == units * UNIT)
+            got = read_all(slow.fileno())
+        *sinks, slow = json.loads(process.stdout.read())["sinks"]
+        said = process.stderr.read().decode()
+        assert process.wait(30) == 0
+    assert slow["bytes"] == len(got) and slow["error"] is None
+    assert slow["dropped"] == units - len(got) // UNIT > 0
+    assert slow["dropped_bytes"] == slow["dropped"] * UNIT
+    assert sorted(set(got.splitlines(True))) == got.splitlines(True) and len(got) % UNIT == 0
+    assert f"OUT {tmp_path}/slow: too slow, missed {slow['dropped']} units" in said
+    for sink in sinks:
+        assert (tmp_path / "fast").read_bytes() == numbered(units)
+        assert sink["dropped"] == 0 and f"OUT {tmp_path}/fast" not in said
+
+
+def position(pid, path):
+    """Where process *pid* stands in the file *path*, or None while it has not opened it."""
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        if os.readlink(f"/proc/{pid}/fd/{fd}") == str(path):
+            with open(f"/proc/{pid}/fdinfo/{fd}") as told:
+                return int(told.readline().split()[1])
+    return None
+
+
+def test_an_out_that_takes_nothing_is_given_up_after_its_time(tmp_path):
+    (tmp_path / "in").write_bytes(numbered(400_000))
+    near, far = socket.socketpair()
+    with near, far:
+        options = ["--on-slow", "drop", "--linger", "0.2", "--json"]
+        done = pump(tmp_path / "in", tmp_path / "a", f"fd:{far.fileno()}", *options, pass_fds=[far.fileno()])
+    assert done.returncode == 4
+    stuck = json.loads(done.stdout)["sinks"][1]
+    assert "timed out" in stuck["error"] and stuck["stranded"]
+    assert stuck["bytes"] + stuck["dropped_bytes"] + stuck["stranded"] == 400_000 * UNIT
+    assert (tmp_path / "a").read_bytes() == numbered(400_000)
+
+
+@pytest.mark.parametrize(
+    ("outs", "options", "status"),
+    [
+        (["a", "b"], [], 0),
+        (["a"], ["--on-slow", "drop"], 0),
+        (["a", "/dev/full"], [], 4),
+        (["/dev/full"], [], 4),
+        (["none/out"], [], 4),
+        (["a"], ["--count", "1GiB"], 3),
+        (["a", "--append"], ["--strict"], 1),
+    ],
+)
+def test_json_has_the_form_that_its_schema_tells(outs, options, status, source):
+    schema = json.loads((Path(__file__).parent.parent / "docs/schemas/pump.json").read_text())
+    done = pump(source, *outs, *options, "--json", cwd=source.parent)
+    assert done.returncode == status
+    jsonschema.validate(json.loads(done.stdout), schema, jsonschema.Draft202012Validator)
+
+
+def test_an_out_that_blocks_sets_the_pace_unless_told_otherwise(source, tmp_path):
+    os.mkfifo(tmp_path / "slow")
+    with subprocess.Popen(
+        [*PUMP, source, tmp_path / "slow", tmp_path / "b", "--on-slow", "block"]
+    ) as process:
+        with open(tmp_path / "slow", "rb", buffering=0) as slow:
+            time.sleep(0.3)
+            assert process.poll() is None
+            assert read_all(slow.fileno()) == DATA
+        assert process.wait(30) == 0
+    assert (tmp_path / "b").read_bytes() == DATA
+
+
+def test_a_stable_out_does_not_see_what_becomes_of_the_source(source):
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 1 << 16)
+    done = pump(source, f"fd:{writer}", "--stable", "--count", "64KiB", "--json", pass_fds=[writer])
+    assert (done.returncode, json.loads(done.stdout)["aliases"]) == (0, False)
+    with open(source, "r+b") as file:
+        file.write(bytes(len(DATA)))
+    os.close(writer)
+    assert read_all(reader) == DATA[: 1 << 16]
+    os.close(reader)
+
+
+def test_the_private_pipe_has_the_size_that_was_wished_for(source, tmp_path):
+    done = pump(source, tmp_path / "a", tmp_path / "b", "--pipe-size", "64KiB", "--json")
+    assert json.loads(done.stdout)["pipe_size"] == 1 << 16
+
+
+def wait_until(holds):
+    until = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def test_appending_by_the_shell_or_by_us_keeps_what_there_was(source, tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"before ")
@@ -209,6 +322,15 @@ def test_a_limit_of_time_ends_it(option, tmp_path):
     ("arguments", "why"),
     [
         (["-", "a", "b", "--rate", "5"], "--rate is for one OUT"),
+        (["-", "a", "--on-slow", "drop", "--rate", "5"], "--rate is for one OUT"),
+        (["-", "a", "b", "--stable"], "--stable is for one OUT"),
+        (["-", "a", "b", "--unit", "5"], "--unit is for --on-slow drop"),
+        (["-", "a", "b", "--linger", "5"], "--linger is for --on-slow drop"),
+        (["-", "a", "b", "--on-slow", "drop", "--linger", "nan"], "--linger must be seconds"),
+        (["-", "a", "b", "--on-slow", "drop", "--unit", "0"], "--unit: size must be"),
+        (["-", "a", "b", "--on-slow", "drop", "--unit", "2", "--strict"], "--strict does not go with --unit"),
+        (["-", "a", "b", "--on-slow", "wait"], "invalid choice: 'wait'"),
+        (["-", "a", "--pipe-size", "0"], "--pipe-size: size must be"),
         (["-", "a", "a"], "named twice"),
         (["-", "--count", "many"], "--count: size must be"),
         (["-", "--timeout", "-1"], "--timeout must be seconds"),

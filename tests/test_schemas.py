@@ -16,6 +16,7 @@ COMMANDS = {
     "hardware": ["hardware", "--json"],
     "hugepages": ["hugepages", "--json"],
     "migrate": ["migrate", "self", "0", "0", "--json"],
+    "pump": ["pump", "/dev/zero", "/dev/null", "--count", "1MiB", "--json"],
     "run-plan": ["run", "--plan", "--json", "-N", "all", "-m", "+0", "--", "true", "x"],
     "show": ["show", "--json"],
     "stat": ["stat", "self", "--json"],

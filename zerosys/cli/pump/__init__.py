@@ -8,7 +8,7 @@ from zerosys.cli.places import GRAMMAR
 from zerosys.cli.usage import Help
 
 EXITS = """exit status:
-  0    all bytes are where they should be
+  0    all bytes are where they should be, or were told as missed (--on-slow drop)
   1    it would have had to copy (--strict), the time was over, or something else failed
   2    wrong usage
   3    IN failed, or ended before --count bytes
@@ -40,6 +40,31 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "--append", action="store_true", help="write at the end of files, and keep what they have"
     )
     made.add_argument("--strict", action="store_true", help="fail rather than copy through user memory")
+    made.add_argument(
+        "--stable", action="store_true", help="copy where a later write to IN would still be seen behind OUT"
+    )
+    made.add_argument(
+        "--pipe-size",
+        metavar="SIZE",
+        help="wish for private pipes of this size (default: 1MiB); of several OUT each has one, which is "
+        "how far it can lag behind",
+    )
+    made.add_argument(
+        "--on-slow",
+        choices=("block", "drop"),
+        default="block",
+        help="whether an OUT that has no room sets the pace (the default), or misses whole units",
+    )
+    made.add_argument(
+        "--unit", metavar="SIZE", help="with --on-slow drop: never part what so many bytes are (default: 1)"
+    )
+    made.add_argument(
+        "--linger",
+        type=float,
+        metavar="SECONDS",
+        help="with --on-slow drop: give up an OUT that takes nothing for so long after the end of IN "
+        "(default: 5)",
+    )
     made.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after so long")
     made.add_argument(
         "--stall-timeout", type=float, metavar="SECONDS", help="give up when nothing moves for so long"

@@ -27,6 +27,7 @@ from zerosys.sizes import parse_size
 FAILED, SOURCE, SINK = 1, 3, 4
 STDOUT = place("-")
 _ROOM = 1 << 20
+_MAY_BE_NONE = ("--count", "--offset")  # other sizes are at least 1
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class Job:
 
     source: Place
     sinks: list[Place]
+    many: bool  # whether each sink has a pipe of its own, and is told of
     count: int | None
     offset: int | None
-    rate: int | None
     append: bool
     options: dict[str, Any]  # pump()'s
     quiet: bool
@@ -56,28 +57,59 @@ def job(chosen: argparse.Namespace) -> Job:
         sinks = [STDOUT, *sinks]
     if len(set(sinks)) < len(sinks):
         raise ValueError("an OUT is named twice")
-    if chosen.rate and len(sinks) > 1:
-        raise ValueError("--rate is for one OUT: limit what comes before, as in zerosys pump --rate ... |")
-    for name in ("timeout", "stall_timeout"):
-        if (seconds := getattr(chosen, name)) is not None and not seconds >= 0:
-            raise ValueError(f"--{name.replace('_', '-')} must be seconds, 0 or more, not {seconds}")
+    many = len(sinks) > 1 or chosen.on_slow == "drop"
+    _refuse_together(chosen, many)
     return Job(
         place(chosen.source),
         sinks,
+        many,
         _size(chosen.count, "--count"),
         _size(chosen.offset, "--offset"),
-        _size(chosen.rate, "--rate"),
         chosen.append,
-        {"strict": chosen.strict, "timeout": chosen.timeout, "stall_timeout": chosen.stall_timeout},
+        _options(chosen, many),
         chosen.quiet,
         chosen.json,
     )
 
 
+def _refuse_together(chosen: argparse.Namespace, many: bool) -> None:
+    """Raise ValueError for options that do not go together, and for less than no time."""
+    for name in ("rate", "stable"):
+        if getattr(chosen, name) and many:
+            raise ValueError(
+                f"--{name} is for one OUT that is waited for: put zerosys pump --{name} ... | before it"
+            )
+    for name in ("unit", "linger"):
+        if getattr(chosen, name) is not None and chosen.on_slow != "drop":
+            raise ValueError(f"--{name} is for --on-slow drop")
+    for name in ("timeout", "stall_timeout", "linger"):
+        if (seconds := getattr(chosen, name)) is not None and not seconds >= 0:
+            raise ValueError(f"--{name.replace('_', '-')} must be seconds, 0 or more, not {seconds}")
+
+
+def _options(chosen: argparse.Namespace, many: bool) -> dict[str, Any]:
+    """What pump() is told; nothing for its defaults."""
+    unit = _size(chosen.unit, "--unit")
+    if chosen.strict and unit is not None and unit > 1:
+        raise ValueError("--strict does not go with --unit: the end of a unit that does not fit is copied")
+    options = {
+        "strict": chosen.strict,
+        "stable": chosen.stable,
+        "timeout": chosen.timeout,
+        "stall_timeout": chosen.stall_timeout,
+        "rate": _size(chosen.rate, "--rate"),
+        "pipe_size": _size(chosen.pipe_size, "--pipe-size"),
+        "on_slow": chosen.on_slow if many else None,
+        "unit": unit,
+        "linger": chosen.linger,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _size(text: str | None, name: str) -> int | None:
     if text is None:
         return None
-    if text.strip("0") == "" and name != "--rate":
+    if text.strip("0") == "" and name in _MAY_BE_NONE:
         return 0
     try:
         return parse_size(text)
@@ -141,9 +173,7 @@ def _run(job: Job, prog: str, source: int, sinks: list[int]) -> int:
     options = job.options | {"offset_src": job.offset}
     if display is not None:
         options["progress"] = lambda result: display.show(_as_one(result))
-    if job.rate is not None:
-        options["rate"] = job.rate
-    target: Any = sinks[0] if len(sinks) == 1 else sinks
+    target: Any = sinks if job.many else sinks[0]
     try:
         result: Any = pump(source, target, job.count, **options)
     except PumpError as failure:
@@ -200,9 +230,21 @@ def _done(job: Job, prog: str, result: PumpResult | FanOutResult) -> int:
     for sink, error in zip(job.sinks, failures, strict=False):
         if error is not None:
             print(f"{prog}: OUT {sink.text}: {_short(error)}", file=sys.stderr)
+    if isinstance(result, FanOutResult):
+        _tell_missed(job, prog, result)
     if job.json:
         _print_json(job, _told(job, result))
     return SINK if any(failures) else 0
+
+
+def _tell_missed(job: Job, prog: str, result: FanOutResult) -> None:
+    for sink, had in zip(job.sinks, result.sinks, strict=True):
+        if had.dropped:
+            units = f"{had.dropped} {'unit' if had.dropped == 1 else 'units'}"
+            print(
+                f"{prog}: OUT {sink.text}: too slow, missed {units} ({amount(had.dropped_bytes)})",
+                file=sys.stderr,
+            )
 
 
 def _told(job: Job, result: PumpResult | FanOutResult) -> dict[str, Any]:
