@@ -11,7 +11,15 @@ from pathlib import Path
 
 from needs import need
 
-PACKAGES = {"curl": "curl", "haproxy": "haproxy", "nginx": "nginx", "pv": "pv", "socat": "socat"}
+PACKAGES = {
+    "curl": "curl",
+    "haproxy": "haproxy",
+    "mkfs.xfs": "xfsprogs",
+    "modprobe": "kmod",
+    "nginx": "nginx",
+    "pv": "pv",
+    "socat": "socat",
+}
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
