@@ -6,19 +6,21 @@ On an embedded GPU both share the memory itself; elsewhere the device reads it o
 from importlib.util import find_spec
 
 import numpy
+from numpy.typing import NDArray
 
 from zerosys import SharedRegion, cuda
 
+Array = NDArray[numpy.float32]
 BINDINGS = {"image": ("f4", (3, 32, 32)), "scores": ("f4", (10,))}
 WEIGHTS = numpy.random.default_rng(1).normal(0, 1, (3 * 32 * 32, 10)).astype("f4")
 
 
-def infer(image, scores, weights) -> None:
+def infer(image: Array, scores: Array, weights: Array) -> None:
     """A model of one layer; the same line for numpy and for CuPy, which writes into the mapped buffer."""
     scores[:] = image.reshape(-1) @ weights
 
 
-def on_device(arrays) -> str:
+def on_device(arrays: dict[str, Array]) -> str:
     import cupy
 
     weights = cupy.asarray(WEIGHTS)

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,13 @@ from zerosys.ring.samples import SampleFormat
 BINS = 256
 
 
-def recorder(ring, path, answer):
+def recorder(ring: StreamRing, path: str, answer: Connection) -> None:
     with ring.reader(slot=0) as reader, open(path, "wb") as file:
         answer.send("listening")
         answer.send(record(reader, file.fileno()))
 
 
-def decoder(ring, form: SampleFormat, answer):
+def decoder(ring: StreamRing, form: SampleFormat, answer: Connection) -> None:
     aircraft, power, messages, samples = Decoder(), np.zeros(BINS), [], 0
     with ring.reader(slot=1) as reader:
         answer.send("listening")
@@ -47,8 +48,10 @@ def main(path: str, form: str | None, copy: str) -> None:
     rate = played.rate or 2e6
     with StreamRing.create("4MiB", played.format.dtype, readers=2) as ring:
         ends = [Pipe(), Pipe()]
-        tasks = [(recorder, copy, ends[0]), (decoder, played.format, ends[1])]
-        readers = [Process(target=work, args=(ring, what, end[1])) for work, what, end in tasks]
+        readers = [
+            Process(target=recorder, args=(ring, copy, ends[0][1])),
+            Process(target=decoder, args=(ring, played.format, ends[1][1])),
+        ]
         for process, end in zip(readers, ends, strict=True):
             process.start()
             assert end[0].recv() == "listening"

@@ -30,6 +30,7 @@ def main() -> None:
     reader.start()
 
     with subprocess.Popen([sys.executable, "-c", PRINT], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
         # The socket is blocking; it is made non-blocking while the pump runs, and restored.
         result = pump(command.stdout, near, timeout=30, strict=True)  # strict: raises before the first copy
     near.shutdown(socket.SHUT_WR)

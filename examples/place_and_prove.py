@@ -16,11 +16,10 @@ def main() -> None:
         return
 
     with region:
-        proof = region.verify()
-        assert proof.ok and set(proof.placement.nodes) == {node}
-        print(
-            f"{region.placement().pages} pages of {region.page_size} bytes, on nodes {proof.placement.nodes}"
-        )
+        assert region.verify().ok
+        found = region.placement()
+        assert set(found.nodes) == {node}
+        print(f"{found.pages} pages of {region.page_size} bytes, on nodes {found.nodes}")
 
     missing = max(machine.nodes) + 1
     try:

@@ -16,7 +16,7 @@ import zerosys
 SIZE = "8MiB"
 
 
-def work():
+def work() -> None:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
@@ -44,11 +44,12 @@ def work():
         window.Free()
 
 
-def launch():
+def launch() -> None:
     """Run this file under mpiexec: two ranks."""
     mpiexec = shutil.which("mpiexec", path=f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}")
     if mpiexec is None:
-        return print("no mpiexec here: pip install mpi4py mpich")
+        print("no mpiexec here: pip install mpi4py mpich")
+        return
     os.execv(mpiexec, [mpiexec, "-n", "2", sys.executable, *sys.argv])
 
 

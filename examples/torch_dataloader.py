@@ -1,53 +1,58 @@
 """Workers stack samples into slots of shared, registered memory: one CPU copy a byte, no more."""
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing import get_context
 
 import numpy
+from numpy.typing import NDArray
 
 from zerosys import cuda
 
 SHAPE, BATCH, BATCHES, WORKERS = (64, 1024), 8, 16, 2
+Sample = NDArray[numpy.float32]
+Collate = Callable[[list[Sample]], cuda.Slot]
+collate_here: Collate  # in a worker: what it was started with
 
 
 class Samples:
-    def __len__(self):
+    def __len__(self) -> int:
         return BATCH * BATCHES
 
-    def __getitem__(self, n):
+    def __getitem__(self, n: int) -> Sample:
         return numpy.full(SHAPE, n, "f4")
 
 
-def into_slot(pool, samples):
+def into_slot(pool: cuda.SlotPool, samples: list[Sample]) -> cuda.Slot:
     """What collates: the batch is written where the device copies from; what travels is its number."""
     slot = pool.acquire(timeout=60)
     numpy.stack(samples, out=slot.array("f4", (BATCH, *SHAPE)))
     return slot
 
 
-def start(collate):
+def start(collate: Collate) -> None:
     global collate_here
     collate_here = collate
 
 
-def batch(n):
+def batch(n: int) -> cuda.Slot:
     return collate_here([Samples()[n * BATCH + k] for k in range(BATCH)])
 
 
-def by_processes(collate):
+def by_processes(collate: Collate) -> Iterator[object]:
     with get_context("spawn").Pool(WORKERS, start, (collate,)) as workers:
         yield from workers.imap_unordered(batch, range(BATCHES))
 
 
-def by_torch(collate, pin_memory=False):
+def by_torch(collate: Collate | None, pin_memory: bool = False) -> Iterator[object]:
     from torch.utils.data import DataLoader
 
-    return DataLoader(Samples(), BATCH, num_workers=WORKERS, collate_fn=collate, pin_memory=pin_memory)
+    yield from DataLoader(Samples(), BATCH, num_workers=WORKERS, collate_fn=collate, pin_memory=pin_memory)
 
 
-def consume(loader, gpu):
+def consume(loader: Iterable[object], gpu: bool) -> float:
     """Samples a second; a slot goes back once the device has copied it, or else at once."""
     begin, seen = time.perf_counter(), []
     for batch in loader:
@@ -64,7 +69,7 @@ def consume(loader, gpu):
     return BATCH * BATCHES / (time.perf_counter() - begin)
 
 
-def main():
+def main() -> None:
     torch_is_there = find_spec("torch") is not None
     gpu = bool(torch_is_there and cuda.memory_model())
     with cuda.SlotPool.create(2 * WORKERS + 2, BATCH << 18, device=0 if gpu else None) as pool:

@@ -12,13 +12,13 @@ from contextlib import ExitStack
 import zerosys
 
 
-def total(name):
+def total(name: str) -> tuple[int, set[int], set[int]]:
     """Runs in a worker: what lies in a region, the nodes that it lies on, and the CPUs it was summed by."""
     with zerosys.SharedRegion.attach(name, timeout=5) as region:
         return int(region.array("u4", (-1,)).sum()), set(region.placement().nodes), os.sched_getaffinity(0)
 
 
-def main():
+def main() -> None:
     try:
         from distributed import Client, LocalCluster
     except ImportError:

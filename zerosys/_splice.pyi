@@ -1,7 +1,8 @@
 from collections.abc import Iterable
-from typing import Final, SupportsIndex
+from typing import Any, Final, SupportsIndex, TypeAlias
 
 from _typeshed import FileDescriptorLike, StrOrBytesPath
+from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 SPLICE_F_MOVE: Final[int]
@@ -12,6 +13,9 @@ AT_FDCWD: Final[int]
 AT_EMPTY_PATH: Final[int]
 AT_SYMLINK_FOLLOW: Final[int]
 IOV_MAX: Final[int]
+
+# Before Python 3.12 numpy's stubs do not say that an array is a buffer.
+_Lent: TypeAlias = Buffer | NDArray[Any]
 
 def splice(
     src: FileDescriptorLike,
@@ -24,7 +28,7 @@ def splice(
 def tee(
     src: FileDescriptorLike, dst: FileDescriptorLike, count: SupportsIndex, flags: SupportsIndex = 0
 ) -> int: ...
-def vmsplice(fd: FileDescriptorLike, buffers: Buffer | Iterable[Buffer], flags: SupportsIndex = 0) -> int: ...
+def vmsplice(fd: FileDescriptorLike, buffers: _Lent | Iterable[_Lent], flags: SupportsIndex = 0) -> int: ...
 def sendfile(
     dst: FileDescriptorLike, src: FileDescriptorLike, offset_src: SupportsIndex | None, count: SupportsIndex
 ) -> int: ...

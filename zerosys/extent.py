@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from mmap import PAGESIZE
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from zerosys import _numa
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 
@@ -23,7 +24,8 @@ class Mapped(Protocol):
     def mapped_size(self) -> int: ...
 
 
-Memory: TypeAlias = "Mapped | Buffer"
+# An array is a buffer, which numpy's stubs say from Python 3.12 on.
+Memory: TypeAlias = "Mapped | Buffer | NDArray[Any]"
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,11 @@ class SlotPool(_slots.SlotTable):
     _region: SharedRegion
     _registration: Registration | None
 
+    if TYPE_CHECKING:  # the table makes slots of the kind that it was told
+
+        def acquire(self, timeout: float | None = None) -> Slot: ...
+        def try_acquire(self) -> Slot | None: ...
+
     def __new__(cls, *_: object, **__: object) -> Self:
         raise TypeError("make a SlotPool with SlotPool.create() or SlotPool.attach()")
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from zerosys.errors import PumpError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import Buffer
 
 
@@ -41,7 +42,8 @@ class HasWrite(Protocol):
 
 
 Descriptor: TypeAlias = int | HasFileno
-End: TypeAlias = "int | HasFileno | Buffer | HasRead | HasWrite"
+# An array is a buffer, which numpy's stubs say from Python 3.12 on.
+End: TypeAlias = "int | HasFileno | Buffer | NDArray[Any] | HasRead | HasWrite"
 
 
 def _nothing(done: int) -> None:

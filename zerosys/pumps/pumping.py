@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, SupportsFloat, SupportsIndex, overload
 
@@ -21,25 +21,6 @@ from zerosys.pumps.result import PumpResult, result_of, short_source, stopped_by
 from zerosys.sizes import parse_size
 
 Progress = Callable[[PumpResult], object]
-
-
-@overload
-def pump(
-    src: End,
-    dst: list[End] | tuple[End, ...],
-    count: SupportsIndex | str | None = ...,
-    *,
-    offset_src: SupportsIndex | None = ...,
-    timeout: SupportsFloat | None = ...,
-    stall_timeout: SupportsFloat | None = ...,
-    strict: bool = ...,
-    touch_flags: bool = ...,
-    progress: Callable[[FanOutResult], object] | None = ...,
-    pipe_size: SupportsIndex | str = ...,
-    unit: SupportsIndex = ...,
-    on_slow: OnSlow = ...,
-    linger: SupportsFloat | None = ...,
-) -> FanOutResult: ...
 
 
 @overload
@@ -62,9 +43,29 @@ def pump(
 ) -> PumpResult: ...
 
 
+# A sequence, since a list of sockets is no list of ends to a checker; bytes, which are one too, are above.
+@overload
 def pump(
     src: End,
-    dst: End | list[End] | tuple[End, ...],
+    dst: Sequence[End],
+    count: SupportsIndex | str | None = ...,
+    *,
+    offset_src: SupportsIndex | None = ...,
+    timeout: SupportsFloat | None = ...,
+    stall_timeout: SupportsFloat | None = ...,
+    strict: bool = ...,
+    touch_flags: bool = ...,
+    progress: Callable[[FanOutResult], object] | None = ...,
+    pipe_size: SupportsIndex | str = ...,
+    unit: SupportsIndex = ...,
+    on_slow: OnSlow = ...,
+    linger: SupportsFloat | None = ...,
+) -> FanOutResult: ...
+
+
+def pump(
+    src: End,
+    dst: End | Sequence[End],
     count: SupportsIndex | str | None = None,
     *,
     offset_src: SupportsIndex | None = None,
@@ -187,7 +188,7 @@ def _as_size(size: SupportsIndex | str | None) -> Any:
     return parse_size(size) if isinstance(size, str) else size if size is None else index(size)
 
 
-def _refuse_copies(found_src: Found, found_dst: Found, src: End, dst: End) -> None:
+def _refuse_copies(found_src: Found, found_dst: Found, src: object, dst: object) -> None:
     """What is known to need copies before a byte moves; layer 0 finds out the rest by trying."""
     for found, end in ((found_src, src), (found_dst, dst)):
         if found.is_object:
