@@ -9,6 +9,7 @@ from seccomp import POLICY_CALLS, Refuse, refused
 PRELUDE = """
 import errno, mmap, os, warnings
 from zerosys import _numa
+from zerosys.affinity import run_on
 from zerosys.errors import PlacementError, PlacementWarning
 from zerosys.policy import Bind, Default, memory_policy, policy_of
 from zerosys.moving import move_to
@@ -56,7 +57,8 @@ for call, args in ((Bind(0).apply, [memory]), (Default().apply, [memory]), (poli
     assert type(error) is PlacementError and "seccomp filter" in str(error), error
     print(error.errno, str(error).partition("; ")[0].partition("] ")[2].partition(":")[0])
 """
-    calls = ["mbind", "mbind", "get_mempolicy", "move_pages", "move_pages", "get_mempolicy"]
+    # The nodes that are allowed are asked for first.
+    calls = ["get_mempolicy", "mbind", "get_mempolicy", "move_pages", "get_mempolicy", "get_mempolicy"]
     assert run(number, code) == "".join(f"{number} {call}\n" for call in calls)
 
 
@@ -75,13 +77,52 @@ print([(type(w.message) is PlacementWarning, "unplaced" in str(w.message), w.fil
 @pytest.mark.parametrize(
     "call, code",
     [
-        ("mbind", "refusal(Bind(0).apply, memory)"),
-        ("move_pages", "refusal(placement, memory)"),
-        ("set_mempolicy", "refusal(memory_policy(Bind(0)).__enter__)"),
+        ("mbind", "Bind(0).apply, memory"),
+        ("get_mempolicy", "Bind(0).apply, memory"),
+        ("move_pages", "placement, memory"),
+        ("move_pages", "move_to, memory, 0"),
+        ("get_mempolicy", "move_to, memory, 0"),
+        ("set_mempolicy", "memory_policy(Bind(0)).__enter__"),
+        ("sched_setaffinity", "run_on(0).__enter__"),
+        ("sched_setaffinity", "run_on(cpus='all').__enter__"),
     ],
 )
 def test_the_call_that_was_refused_is_named(call, code):
-    assert run(errno.EPERM, f"print(str({code}).split()[2])", [call]) == f"{call}:\n"
+    told = f"type(error).__name__, str(error).split()[2], 'allow {call}' in str(error)"
+    code = f"error = refusal({code}); print({told})"
+    assert run(errno.EPERM, code, [call]) == f"PlacementError {call}: True\n"
+
+
+@pytest.mark.parametrize(
+    "call, block",
+    [
+        ("set_mempolicy", "memory_policy(Bind(0), strict=False)"),
+        ("sched_setaffinity", "run_on(0, strict=False)"),
+    ],
+)
+def test_a_block_whose_call_is_refused_ends_as_it_began(call, block):
+    code = f"""
+before = _numa.get_mempolicy(), os.sched_getaffinity(0)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with {block}:
+        pass
+assert (_numa.get_mempolicy(), os.sched_getaffinity(0)) == before
+print(*(type(one.message).__name__ for one in caught))
+"""
+    assert run(errno.EPERM, code, [call]) == "PlacementWarning\n"
+
+
+def test_where_mincore_is_refused_what_it_would_tell_is_unknown():
+    code = """
+fd = os.memfd_create("x")
+os.ftruncate(fd, 4 * mmap.PAGESIZE)
+os.pwrite(fd, b"there", 0)
+with mmap.mmap(fd, 4 * mmap.PAGESIZE) as shared:
+    where = move_to(shared, 0)
+    print(where.pages, where.absent, where.unmapped, where.unknown)
+"""
+    assert run(errno.EPERM, code, ["mincore"]) == "4 0 0 4\n"
 
 
 def test_home_node_on_an_older_kernel_is_enosys():

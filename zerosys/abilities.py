@@ -83,7 +83,7 @@ def _read_back(node: int, page: int) -> None:
 
 
 def _looked(node: int, page: int) -> None:
-    next(iter(read_numa_maps(0)))
+    next(iter(read_numa_maps(0)), None)
 
 
 _MANY, _WEIGHTED = _numa.MPOL_PREFERRED_MANY, _numa.MPOL_WEIGHTED_INTERLEAVE
@@ -112,22 +112,29 @@ def capabilities() -> dict[str, Capability]:
     """Make each call of NUMA once, and tell by name which work here and why others do not.
 
     The calls are made by a thread of their own on a page of their own, so that nothing of the
-    caller's changes; those that need a node take one that this thread may use.
+    caller's changes; those that need a node take one that this thread may use. Raises what
+    keeps it from trying, such as MemoryError.
     """
     found: dict[str, Capability] = {}
-    prober = threading.Thread(target=_probe, args=(found,), name="zerosys-capabilities")
+    failed: list[BaseException] = []
+    prober = threading.Thread(target=_probe, args=(found, failed), name="zerosys-capabilities")
     prober.start()
     prober.join()
+    if failed:  # half an answer is none
+        raise failed[0]
     return found
 
 
-def _probe(found: dict[str, Capability]) -> None:
-    node = min(topology().allowed_nodes, default=0)
-    with mmap.mmap(-1, mmap.PAGESIZE) as page:
-        page[0] = 1
-        address, _ = _numa.extent_of(page)
-        for call in _CALLS:
-            found[call.name] = _tried(call, node, address)
+def _probe(found: dict[str, Capability], failed: list[BaseException]) -> None:
+    try:
+        node = min(topology().allowed_nodes, default=0)
+        with mmap.mmap(-1, mmap.PAGESIZE) as page:
+            page[0] = 1
+            address, _ = _numa.extent_of(page)
+            for call in _CALLS:
+                found[call.name] = _tried(call, node, address)
+    except BaseException as error:
+        failed.append(error)
 
 
 def _tried(call: _Call, node: int, page: int) -> Capability:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from zerosys.sysfs import lines
+
 #: v1 writes "no limit" as the largest multiple of the page size below 2**63.
 NO_LIMIT = 1 << 60
 
@@ -114,7 +116,7 @@ def _folders(root: Path, controller: str) -> Iterator[tuple[str, Path]]:
 def _memberships(root: Path) -> dict[str, str]:
     """Our path in each hierarchy, by controller; v2's is the nameless one."""
     paths = {}
-    for line in _lines(root / "proc/self/cgroup"):
+    for line in filter(None, lines(f"{root}/proc/self/cgroup")):
         _, names, path = line.split(":", 2)
         paths.update(dict.fromkeys(names.split(","), path))
     return paths
@@ -122,12 +124,12 @@ def _memberships(root: Path) -> dict[str, str]:
 
 def _mounts(root: Path) -> Iterator[tuple[str, str, str, list[str]]]:
     """The cgroup mounts: (file system, the part of the hierarchy that is mounted, where, options)."""
-    for line in _lines(root / "proc/self/mountinfo"):
+    for line in lines(f"{root}/proc/self/mountinfo"):
         fields, _, about = line.partition(" - ")
-        kind = about.split()[0] if about else ""
+        kind, *more = about.split(" ")
         if kind in ("cgroup", "cgroup2"):
-            _, _, _, below, mount_point, *_ = fields.split()
-            yield kind, _unescaped(below), _unescaped(mount_point), about.split()[-1].split(",")
+            _, _, _, below, mount_point, *_ = fields.split(" ")
+            yield kind, _unescaped(below), _unescaped(mount_point), more[-1].split(",")
 
 
 def _relative(path: str, below: str) -> str | None:
@@ -143,10 +145,3 @@ def _relative(path: str, below: str) -> str | None:
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text().splitlines()
-    except FileNotFoundError:
-        return []

@@ -7,7 +7,7 @@ import os
 
 from zerosys.errors import PlacementError
 from zerosys.routes import interface_to
-from zerosys.sysfs import entries, text
+from zerosys.sysfs import entries, lines
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def _below(folder: str, depth: int) -> Iterator[str]:
 def _mount_source(base: str, number: int) -> str | None:
     """What is mounted there, of a file system that has no device number of its own."""
     wanted = f"{os.major(number)}:{os.minor(number)}"
-    for line in (text(f"{base}/proc/self/mountinfo") or "").splitlines():
+    for line in lines(f"{base}/proc/self/mountinfo"):
         front, dash, back = line.partition(" - ")
-        if dash and front.split()[2] == wanted:
-            return back.split()[1]
+        if dash and front.split(" ")[2] == wanted:
+            return back.split(" ")[1]
     return None

@@ -8,14 +8,13 @@ import threading
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 
 from zerosys._mmap import MADV_COLLAPSE, MADV_HUGEPAGE, Mapping
 from zerosys.backing import BASE_PAGE, huge_label
 from zerosys.errors import Unsupported
 from zerosys.limits import Headroom
-from zerosys.nodes import parse_list
 from zerosys.sizes import show_size
+from zerosys.sysfs import lines, members
 
 # Memory is compared with what is free before each step of this size, never only once:
 # others take memory too while a large region fills.
@@ -37,13 +36,8 @@ _TURN = 480
 
 def cpus_near(nodes: Collection[int] | None) -> frozenset[int]:
     """The CPUs of *nodes*; empty for None and for nodes without CPUs."""
-    found: set[int] = set()
-    for node in nodes or ():
-        try:
-            found |= parse_list(Path(f"/sys/devices/system/node/node{node}/cpulist").read_text())
-        except FileNotFoundError:
-            pass  # one assumed node
-    return frozenset(found)
+    folders = (f"/sys/devices/system/node/node{node}" for node in nodes or ())  # or none: one assumed node
+    return frozenset().union(*(members(f"{folder}/cpulist", f"{folder}/cpumap") for folder in folders))
 
 
 # The limits last found, for how many regions are made in a row; a process seldom changes its cgroup.
@@ -268,7 +262,7 @@ def huge_bytes(mapping: Mapping) -> int:
     first = f"{mapping.address:x}-"
     inside = False
     total = 0
-    for line in Path("/proc/self/smaps").read_text().splitlines():
+    for line in lines("/proc/self/smaps"):
         head, _, rest = line.partition(" ")
         if not head.endswith(":"):  # the first line of a mapping: its addresses
             inside = head.startswith(first)

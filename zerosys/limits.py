@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zerosys.cgroups import hugetlb_cgroups, memory_cgroups
-from zerosys.machine import node_ids
+from zerosys.machine import RECLAIMABLE, node_ids
 from zerosys.nodes import Spec, format, parse, parse_list
 from zerosys.selection import one_node
+from zerosys.sysfs import lines, number, sizes, text, thread_status
 
 _FORCE = "or pass force=True, and the kernel may kill this process or another"
 
@@ -44,15 +45,14 @@ class Headroom:
         *,
         root: str | os.PathLike[str] = "/",
     ) -> None:
-        self._root = Path(root)
+        self._root = os.fspath(root).rstrip("/")
         self._huge_page = huge_page
         named = frozenset(nodes or ())  # a policy such as Local() names none
         self._nodes = parse(named, frozenset(node_ids(self._root))) if named else self._confined()
         if huge_page is not None:
-            self._cgroups = hugetlb_cgroups(self._root, huge_page)
+            self._cgroups = hugetlb_cgroups(Path(root), huge_page)
         else:
-            self._cgroups = memory_cgroups(self._root)
-        self._files = self._meminfo_files()
+            self._cgroups = memory_cgroups(Path(root))
         self._kept_free = _kept_free(self._root, self._nodes) if self._nodes is not None else 0
 
     def limits(self, enough: int = 1 << 62) -> Iterator[Limit]:
@@ -87,56 +87,52 @@ class Headroom:
 
     def _confined(self) -> frozenset[int] | None:
         """The nodes of the cpuset, where it leaves out any; None where the whole machine is ours."""
-        status = self._root / "proc/self/status"
-        folder = self._root / "sys/devices/system/node"
-        try:
-            filled = parse_list((folder / "has_memory").read_text())
-            lines = status.read_text().splitlines()
-        except FileNotFoundError:
-            return None
-        allowed = next(
-            (parse_list(line.partition(":")[2]) for line in lines if line.startswith("Mems_allowed_list:")),
-            filled,
-        )
+        filled = parse_list(text(f"{self._root}/sys/devices/system/node/has_memory") or "")
+        told = thread_status(self._root).get("Mems_allowed_list")
+        allowed = filled if told is None else parse_list(told)
         return None if filled <= allowed else filled & allowed
-
-    def _meminfo_files(self) -> list[Path]:
-        nodes = self._root / "sys/devices/system/node"
-        if self._nodes is not None:
-            files = [nodes / f"node{node}/meminfo" for node in sorted(self._nodes)]
-            if all(file.exists() for file in files):
-                return files
-        return [self._root / "proc/meminfo"]
 
     def _memory(self) -> Limit:
         if self._nodes is None:
             return Limit(
                 "this machine",
-                _machine_available(self._files[0]),
+                self._machine_available(),
                 f"end something that holds memory, {_FORCE}",
             )
-        free = sum(map(_reclaimable, self._files))
+        free = sum(map(self._reclaimable, self._nodes))
         return Limit(
             _node_text(self._nodes),
             max(free - self._kept_free, 0),
             f"take another node, end something that holds memory there, {_FORCE}",
         )
 
+    def _machine_available(self) -> int:
+        told = sizes(f"{self._root}/proc/meminfo")
+        if told:
+            return told.get("MemAvailable", told.get("MemFree", 0))
+        # Without procfs, in a bare chroot, nodes tell it, or sysinfo(2), which knows of no cache.
+        of_nodes = sum(map(self._reclaimable, node_ids(self._root)))
+        return of_nodes or os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def _reclaimable(self, node: int) -> int:
+        """What a node can give: free pages, and pages of files and slabs that can go at once."""
+        file = f"{self._root}/sys/devices/system/node/node{node}/meminfo"
+        told = sizes(file, f"Node {node} ") or sizes(f"{self._root}/proc/meminfo")
+        return sum(told.get(part, 0) for part in RECLAIMABLE)
+
     def _pool(self) -> Limit:
         page = self._huge_page or 0
         name = f"hugepages-{page >> 10}kB"
-        whole = self._root / "sys/kernel/mm/hugepages" / name
-        free = _number(whole / "free_hugepages") - _number(whole / "resv_hugepages")
-        setting = whole / "nr_hugepages"
+        whole = f"{self._root}/sys/kernel/mm/hugepages/{name}"
+        free = _number(f"{whole}/free_hugepages") - _number(f"{whole}/resv_hugepages")
+        setting = f"{whole}/nr_hugepages"
         where = "of this machine"
         if self._nodes is not None:
-            folders = [
-                self._root / f"sys/devices/system/node/node{node}/hugepages" / name
-                for node in sorted(self._nodes)
-            ]
-            free = min(free, sum(_number(folder / "free_hugepages") for folder in folders))
-            setting, where = folders[0] / "nr_hugepages", f"of {_node_text(self._nodes)}"
-        spare = _number(whole / "nr_overcommit_hugepages") - _number(whole / "surplus_hugepages")
+            system = f"{self._root}/sys/devices/system/node"
+            folders = [f"{system}/node{node}/hugepages/{name}" for node in sorted(self._nodes)]
+            free = min(free, sum(_number(f"{folder}/free_hugepages") for folder in folders))
+            setting, where = f"{folders[0]}/nr_hugepages", f"of {_node_text(self._nodes)}"
+        spare = _number(f"{whole}/nr_overcommit_hugepages") - _number(f"{whole}/surplus_hugepages")
         return Limit(
             f"the pool of {_readable(page)} pages {where}",
             (max(free, 0) + max(spare, 0)) * page,
@@ -164,36 +160,10 @@ def require_memory(
     Headroom(nodes, huge_page, root=root).require(size)
 
 
-def _fields(file: Path) -> dict[bytes, int]:
-    """The sizes in a meminfo file, in bytes."""
-    fields = {}
-    for line in file.read_bytes().splitlines():
-        words = line.split()
-        if words and words[-1] == b"kB":
-            fields[words[-3]] = int(words[-2]) * 1024
-    return fields
-
-
-def _machine_available(meminfo: Path) -> int:
-    fields = _fields(meminfo)
-    return fields.get(b"MemAvailable:", fields.get(b"MemFree:", 0))
-
-
-def _reclaimable(meminfo: Path) -> int:
-    """What a node can give: free pages, and pages of files and slabs that can go at once."""
-    names = (b"MemFree:", b"Active(file):", b"Inactive(file):", b"SReclaimable:")
-    fields = _fields(meminfo)
-    return sum(fields.get(name, 0) for name in names)
-
-
-def _kept_free(root: Path, nodes: frozenset[int]) -> int:
+def _kept_free(root: str, nodes: frozenset[int]) -> int:
     """What the kernel does not let ordinary allocations have of *nodes*: their zones' low marks."""
-    try:
-        lines = (root / "proc/zoneinfo").read_text().splitlines()
-    except FileNotFoundError:
-        return 0
     pages, ours = 0, False
-    for line in lines:
+    for line in lines(f"{root}/proc/zoneinfo"):
         words = line.split()
         if words[:1] == ["Node"]:
             ours = int(words[1].rstrip(",")) in nodes
@@ -202,11 +172,8 @@ def _kept_free(root: Path, nodes: frozenset[int]) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _number(file: Path) -> int:
-    try:
-        return int(file.read_text())
-    except FileNotFoundError:
-        return 0
+def _number(file: str) -> int:
+    return number(file) or 0
 
 
 def _node_text(nodes: frozenset[int]) -> str:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import errno
 import resource
-from pathlib import Path
 
 from zerosys.sizes import show_size
+from zerosys.sysfs import capable
 
 _CAP_IPC_LOCK = 14
 
 
 def may_lock_all() -> bool:
     """Whether CAP_IPC_LOCK is effective here: owning it in another set does not count."""
-    for line in Path("/proc/thread-self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return bool(int(line.split()[1], 16) >> _CAP_IPC_LOCK & 1)
-    return False
+    return capable(_CAP_IPC_LOCK)
 
 
 def explained(refusal: OSError, asked: int) -> OSError:
@@ -28,7 +25,6 @@ def explained(refusal: OSError, asked: int) -> OSError:
     return OSError(
         refusal.errno,
         f"{refusal.strerror}; {show_size(asked)} were asked for, RLIMIT_MEMLOCK is {show_size(limit)} for "
-        "all that "
-        "the process locks, and CAP_IPC_LOCK is not effective: raise the limit (ulimit -l, LimitMEMLOCK=, "
-        "docker run --ulimit memlock=-1), or lock='try'",
+        "all that the process locks, and CAP_IPC_LOCK is not effective: raise the limit (ulimit -l, "
+        "LimitMEMLOCK=, docker run --ulimit memlock=-1), or lock='try'",
     )

@@ -94,12 +94,20 @@ def _missing(pid: int, whose: str) -> OSError:
         return Unsupported(
             errno.ENOSYS, "this kernel was built without NUMA: it does not tell of pages by node"
         )
+    require_procfs(os.path.dirname(whose))
     return ProcessLookupError(errno.ESRCH, f"there is no process {pid}")
+
+
+def require_procfs(folder: str = "/proc") -> None:
+    """Raise Unsupported where nothing can be told of any process."""
+    if not os.path.isdir(f"{folder}/self"):
+        raise Unsupported(errno.ENOSYS, f"procfs is not mounted: mount -t proc proc {folder}")
 
 
 def parse_range(line: str) -> MappedRange:
     """Read one line; words that are not known are left out."""
-    words = line.split()
+    # At spaces alone: the kernel escapes these in a file's name, and no other white space that it may have.
+    words = line.rstrip("\n").split(" ")
     # Two of the policies have a space inside: "prefer (many):0" and "weighted interleave:0".
     start = 3 if words[1] == "weighted" or (words[2:] and words[2].startswith("(many)")) else 2
     found = MappedRange(int(words[0], 16), " ".join(words[1:start]))

@@ -252,7 +252,9 @@ def memory_policy(policy: Policy, strict: bool = True) -> Iterator[Policy]:
             strict,
         )
     finally:
-        _numa.set_mempolicy(*before)
+        # Where a filter refused the policy there is nothing to undo, and undoing is refused as well.
+        if _numa.get_mempolicy() != before:
+            _numa.set_mempolicy(*before)
 
 
 def why_not(nodes: frozenset[int]) -> str:

@@ -9,26 +9,19 @@ import sys
 import warnings
 
 from zerosys.errors import PlacementError, PlacementWarning
+from zerosys.sysfs import capable, thread_status
 
 CAP_SYS_NICE = 23
 
 
-def _status(key: str) -> str:
-    with open("/proc/thread-self/status") as status:
-        for line in status:
-            if line.startswith(f"{key}:"):
-                return line.split()[1]
-    return "0"
-
-
 def filtered() -> bool:
     """Whether a seccomp filter stands between this thread and the kernel."""
-    return _status("Seccomp") == "2"
+    return thread_status().get("Seccomp") == "2"
 
 
 def may_move_all() -> bool:
     """Whether this thread may move pages that other mappings share: CAP_SYS_NICE."""
-    return bool(int(_status("CapEff"), 16) >> CAP_SYS_NICE & 1)
+    return capable(CAP_SYS_NICE)
 
 
 def remedy(refusal: OSError, call: str) -> str:
@@ -48,9 +41,15 @@ def remedy(refusal: OSError, call: str) -> str:
 
 
 def placement_error(refusal: OSError, call: str) -> PlacementError:
-    """The PlacementError for *refusal* of *call*, with the remedy where the cause is known."""
-    why = remedy(refusal, call)
-    text = f"{call}: {os.strerror(refusal.errno or 0)}"
+    """The PlacementError for *refusal* of *call*, with the remedy where the cause is known.
+
+    What comes before *call*, such as a look at what is allowed, may be what was refused: *refusal* names it.
+    """
+    refused, colon, _ = (refusal.strerror or "").partition(":")
+    if not colon or not refused.isidentifier():
+        refused = call
+    why = remedy(refusal, call if refused == call else f"{refused} and {call}")
+    text = f"{refused}: {os.strerror(refusal.errno or 0)}"
     return PlacementError(refusal.errno, f"{text}; {why}" if why else text)
 
 

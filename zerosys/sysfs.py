@@ -16,7 +16,10 @@ _UNTOLD = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 def text(path: str) -> str | None:
-    """What the file says, stripped; None where there is none."""
+    """What the file says, stripped; None where there is none. Bytes that are no UTF-8 are kept as surrogates.
+
+    Names in it are whatever somebody chose: a process's own is cut after 15 bytes, in the middle of a letter.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except _UNTOLD:
@@ -32,7 +35,12 @@ def text(path: str) -> str | None:
         return None
     finally:
         os.close(fd)
-    return said.decode().strip(" \n\0")  # recorded trees keep a NUL at the end
+    return said.decode(errors="surrogateescape").strip(" \n\0")  # recorded trees keep a NUL at the end
+
+
+def lines(path: str) -> list[str]:
+    """The lines of the file. Only a newline ends one: names have all that str.splitlines() would cut at."""
+    return (text(path) or "").split("\n")
 
 
 def number(path: str) -> int | None:
@@ -75,7 +83,7 @@ def members(list_file: str, mask_file: str) -> frozenset[int]:
 def fields(path: str, prefix: str = "") -> dict[str, str]:
     """The ``key: value`` lines of the file, without *prefix*."""
     found = {}
-    for line in (text(path) or "").splitlines():
+    for line in lines(path):
         key, colon, value = line.strip().removeprefix(prefix).partition(":")
         if colon:
             found[key.strip()] = value.strip()
@@ -89,6 +97,11 @@ def sizes(path: str, prefix: str = "") -> dict[str, int]:
     }
 
 
-def thread_status(root: str) -> dict[str, str]:
+def thread_status(root: str = "") -> dict[str, str]:
     """The fields of /proc/thread-self/status, or of /proc/self/status in a recorded tree."""
     return fields(f"{root}/proc/thread-self/status") or fields(f"{root}/proc/self/status")
+
+
+def capable(capability: int) -> bool:
+    """Whether this thread has *capability*, such as 23 (CAP_SYS_NICE), in effect; False without procfs."""
+    return bool(int(thread_status().get("CapEff", "0"), 16) >> capability & 1)

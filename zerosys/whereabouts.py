@@ -28,7 +28,8 @@ class Placement:
     reading an untouched address shows. ``unmapped`` ones exist and belong to someone,
     but this process has not mapped them yet, and the kernel does not say where they
     lie: touch or populate them first. ``unknown`` are those of which not even that can
-    be told: huge pages without *fd*, and pages that something holds at this moment.
+    be told: huge pages without *fd*, pages that something holds at this moment, and, where a
+    filter refuses mincore(2), what is absent or unmapped.
     """
 
     nodes: Mapping[int, int]
@@ -88,12 +89,22 @@ def _sorted_out(counts: dict[int, int], extent: Extent, fd: int | HasFileno | No
     unknown = sum(counts.values()) - sum(nodes.values())
     unmapped: int | None = 0
     if missing and extent.page_size == PAGESIZE:
-        unmapped = min(missing, _numa.count_unmapped(extent.address, extent.length))
+        unmapped = _unmapped_base(extent, missing)
     elif missing:
         unmapped = _unmapped_huge(extent, sum(nodes.values()), missing, fd)
     if unmapped is None:
         return Placement(nodes, zeros, 0, unknown + missing, extent.page_size, when)
     return Placement(nodes, zeros + missing - unmapped, unmapped, unknown, extent.page_size, when)
+
+
+def _unmapped_base(extent: Extent, missing: int) -> int | None:
+    """How many of the *missing* pages exist; None where a filter refuses to tell."""
+    try:
+        return min(missing, _numa.count_unmapped(extent.address, extent.length))
+    except OSError as refusal:
+        if refusal.errno not in (errno.EPERM, errno.ENOSYS):
+            raise
+        return None
 
 
 def _unmapped_huge(extent: Extent, here: int, missing: int, fd: int | HasFileno | None) -> int | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 
 from zerosys.limits import Headroom, Limit
 from zerosys.locking import may_lock_all
 from zerosys.machine import topology
 from zerosys.sizes import show_size
+from zerosys.sysfs import sizes
 
 
 class Budget:
@@ -72,8 +72,5 @@ class Budget:
 
 def _locked() -> int:
     """What this process has locked and pinned already."""
-    total = 0
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(("VmLck:", "VmPin:")):
-            total += int(line.split()[1]) << 10
-    return total
+    told = sizes("/proc/self/status")
+    return told.get("VmLck", 0) + told.get("VmPin", 0)

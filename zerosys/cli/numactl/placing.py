@@ -147,7 +147,9 @@ def run_on(cpus: frozenset[int]) -> frozenset[int]:
         os.sched_setaffinity(0, cpus)
     except OSError as refusal:
         if refusal.errno != errno.EINVAL:
-            raise
+            from zerosys.refusal import placement_error
+
+            raise placement_error(refusal, "sched_setaffinity") from refusal
         why = f"sched_setaffinity: CPU {nodes.format(cpus)} is not allowed by this process's cpuset"
         raise PlacementError(errno.EINVAL, why) from refusal
     return frozenset(os.sched_getaffinity(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from zerosys.machine import node_ids
-from zerosys.numa_maps import bytes_by_node
+from zerosys.numa_maps import bytes_by_node, require_procfs
 from zerosys.sysfs import sizes, text
 
 #: What the kernel counts of each node's pages, in its order; see numastat in the kernel's documentation.
@@ -54,6 +54,7 @@ class Sample:
         self.rates = self._since(before) if before else {}
 
     def _read_largest(self, count: int) -> None:
+        require_procfs()
         import psutil
 
         resident = []
