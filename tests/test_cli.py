@@ -84,10 +84,40 @@ def test_the_installed_command_runs_from_its_own_name_and_from_a_links(tmp_path)
         assert (done.returncode, done.stdout) == (0, f"zerosys {zerosys.__version__}\n")
 
 
-def test_nobody_reading_the_output_is_no_traceback():
-    command = f"{sys.executable} -m zerosys --help; echo $? >&2"
-    done = subprocess.run(["bash", "-c", f"({command}) | true"], capture_output=True, text=True, timeout=60)
-    assert "Traceback" not in done.stderr
+# Standard output as a command has it in a script: buffered, so that it is written at the end.
+BUFFERED = {**os.environ, "PYTHONUNBUFFERED": ""}
+
+
+@pytest.mark.parametrize("command", ["", "--help", "--version", "hardware", "run --help", "stat --help"])
+def test_nobody_reading_the_output_is_no_complaint(command):
+    line = f"{sys.executable} -m zerosys {command} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, env=BUFFERED)
+    assert (done.returncode, done.stderr) in ((141, ""), (0, ""))  # it may have been written before
+
+
+@pytest.mark.parametrize(
+    "command, status",
+    [("", 1), ("--help", 1), ("--version", 1), ("hardware", 1), ("hugepages --help", 1), ("run --plan", 125)],
+)
+def test_an_output_that_cannot_be_written_is_said_in_a_line(command, status):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "zerosys", *command.split()],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=BUFFERED,
+        )  # fmt: skip
+    prog = " ".join(["zerosys", *(word for word in command.split()[:1] if word[0] != "-")])
+    assert (done.returncode, done.stderr) == (status, f"{prog}: No space left on device\n")
+
+
+def test_a_name_that_the_terminal_has_no_letters_for_is_shown_all_the_same():
+    for encoding in ("ascii:strict", "utf-8:strict", "ascii:surrogateescape"):
+        done = subprocess.run(
+            [sys.executable, "-m", "zerosys", "run", "--plan", "--", b"caf\xc3\xa9\xff\n"],
+            capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": encoding},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+        shown = b"caf\xc3\xa9" if encoding.startswith("utf-8") else b"caf\\xe9"
+        assert done.stdout.startswith(b"command  '" + shown + b"\\xff\\n'\n")
 
 
 def _with_closed(descriptors: str, *arguments: str) -> subprocess.CompletedProcess:

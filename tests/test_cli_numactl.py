@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import debian
 import pytest
@@ -14,6 +15,7 @@ from differential import PROBE, seen
 from launchers import rank_lines
 from seccomp import POLICY_CALLS, Refuse, refused
 
+from zerosys import _sysv
 from zerosys.cli.gnu import Usage
 from zerosys.cli.numactl.options import NUMACTL, Words
 
@@ -160,6 +162,41 @@ def test_a_huge_segment_that_no_pool_has_says_how_many_pages_there_are(ours, tmp
     done = run(ours, "--length=4096g", "--huge", f"--shm={tmp_path / 'key'}")
     assert done.returncode == 1
     assert re.search(r"huge pages of \d+ kB asked, \d+ are free: reserve more|offers no huge", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--length=1_0", "'1_0' is no size: write a number of bytes up to 9223372036854775807"),
+        ("--length=99999999999g", "'99999999999g' is no size"),
+        (f"--length={'9' * 5000}", "is no size"),
+        ("--length=0b1", "'0b1' is no size"),
+        ("--length=-1", "'-1' is no size"),
+        ("--length=", "'' is no size"),
+        ("--length=10", "policy region not page aligned: --length 10 and --offset 0"),
+        ("--shmid=1_0", "'1_0' is no project number, 0 to 2147483647"),
+        ("--shmid=99999999999999999999", "is no project number"),
+    ],
+)
+def test_a_segment_that_could_not_be_used_is_not_made(ours, tmp_path, option, text):
+    before = Path("/proc/sysvipc/shm").read_text()
+    done = run(ours, option, f"--shm={tmp_path / 'key'}", "--dump")
+    assert done.returncode == 1 and text in done.stderr, done.stderr
+    assert "Creating shared memory segment" not in done.stderr
+    assert Path("/proc/sysvipc/shm").read_text() == before
+
+
+def test_a_segment_that_is_shorter_than_was_asked_is_named_with_the_remedy(ours, tmp_path):
+    key = tmp_path / "key"
+    assert run(ours, "--length=0x1000", f"--shm={key}").returncode == 0
+    id = _sysv.shmget(_sysv.ftok(bytes(key), 0), 0)
+    try:
+        done = run(ours, "--length=8k", f"--shm={key}", "--dump")
+        assert done.returncode == 1
+        assert f"the segment of {key} has 4096 bytes, and 8192 are asked for" in done.stderr
+        assert f"ipcrm -m {id}" in done.stderr
+    finally:
+        _sysv.shm_remove(id)
 
 
 def test_a_script_without_a_first_line_is_run_by_the_shell_as_execvp_does(ours, tmp_path):

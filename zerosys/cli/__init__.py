@@ -15,6 +15,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 # Each command: the module whose main(argv, prog) is it and whose parser(prog) tells its
 # arguments, and what it does.
@@ -82,26 +83,35 @@ def main(argv: list[str] | None = None) -> int:
         argv = sys.argv[1:]
         tool = os.path.basename(sys.argv[0]).removeprefix("zerosys-")
         if tool in TOOLS:
-            return _guarded(TOOLS[tool], argv, tool)
-    command, arguments = (argv[0], argv[1:]) if argv and argv[0] in COMMANDS else _unusual(argv)
-    if command is None:
-        return 0
-    return _guarded(COMMANDS[command][0], arguments, f"zerosys {command}")
+            return _run(TOOLS[tool], argv, tool)
+    if argv and argv[0] in COMMANDS:
+        return _command(argv[0], argv[1:])
+    return _guarded(lambda: _unusual(argv), "zerosys")
 
 
-def _unusual(argv: list[str]) -> tuple[str | None, list[str]]:
-    """What to run where *argv* does not begin with a command's name; None where all was said."""
+def _command(name: str, arguments: list[str]) -> int:
+    return _run(COMMANDS[name][0], arguments, f"zerosys {name}")
+
+
+def _run(module: str, arguments: list[str], prog: str) -> int:
+    return _guarded(lambda: int(import_module(module).main(arguments, prog)), prog)
+
+
+def _unusual(argv: list[str]) -> int:
+    """Do what *argv* says, which does not begin with a command's name."""
     top = parser()
     chosen = top.parse_args(argv)
+    if chosen.command in COMMANDS:
+        return _command(chosen.command, chosen.arguments)
     if chosen.command is None:
         top.print_help()
-    elif chosen.command not in COMMANDS:
+    else:
         import difflib
 
         near = difflib.get_close_matches(chosen.command, COMMANDS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(COMMANDS))}"
         top.error(f"{chosen.command!r} is no command; {hint}")
-    return chosen.command, chosen.arguments
+    return 0
 
 
 def said(failure: OSError | ValueError) -> str:
@@ -128,30 +138,47 @@ class _Unheard(io.TextIOBase):
         return len(text)
 
 
-def _stand_in() -> None:
-    """Put something where Python has None, which print() would take for standard output."""
+def _prepare_streams() -> None:
+    """Have something where Python has None, which print() would take for standard output; show any name."""
     if sys.stdout is None:
         sys.stdout = _Closed()
+    elif isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters, or bytes, that it has not
+        sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stderr is None:
         sys.stderr = _Unheard()
 
 
-def _guarded(module: str, arguments: list[str], prog: str) -> int:
-    _stand_in()
+def let_go() -> None:
+    """Write no more to standard output: what is left, Python would try at exit once more, and complain."""
     try:
-        status = int(import_module(module).main(arguments, prog))
         sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _guarded(work: Callable[[], int], prog: str) -> int:
+    """The status of *work*, once its output is out; what goes wrong is told in a line that names *prog*."""
+    _prepare_streams()
+    status = 0
+    try:
+        try:
+            status = work()
+        except SystemExit as end:  # argparse's: it told of usage
+            status = end.code if isinstance(end.code, int) else 1
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
-        return 130
+        status = 130
     except BrokenPipeError as broken:
+        status = 141  # nobody reads
         if getattr(broken, "side", None):  # one of our transfers', not the terminal's
             print(f"{prog}: {broken}", file=sys.stderr)
-            return 1
-        # Nobody reads: point stdout away, or Python complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+            status = 1
     except (OSError, ValueError) as failure:
         print(f"{prog}: {said(failure)}", file=sys.stderr)
-        return 1
+        status = status or 1
+    let_go()
     return status

@@ -32,16 +32,3 @@ def numactl_set(text: str) -> Set[int]:
             raise
         raise ValueError(why_not(barred)) from None
     return (usable & machine.all_nodes) - nodes if words.startswith("!") else nodes
-
-
-def c_number(text: str) -> tuple[int, str]:
-    """The number that *text* begins with, written as C writes it, and what follows: as strtoul(3)."""
-    import re
-
-    found = re.match(r"\s*([+-]?)(0[xX](?=[0-9a-fA-F])[0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)", text)
-    if not found:
-        return 0, text
-    sign, digits = found.groups()
-    base = 16 if digits[1:2] in ("x", "X") else 8 if digits.startswith("0") else 10
-    value = min(int(digits, base), (1 << 64) - 1)
-    return (-value % (1 << 64) if sign == "-" else value), text[found.end() :]

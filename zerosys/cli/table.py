@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 
 def plain(text: str) -> str:
-    """*text*, with what a terminal would obey or cannot show written as escapes."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """*text*, with what a terminal would obey or cannot show, and bytes that are no text, as escapes."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # how Python keeps a byte
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: str = "") -> str:

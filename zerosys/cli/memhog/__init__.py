@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+from zerosys.cli.c_numbers import strtoul
 from zerosys.cli.gnu import Option, described
 from zerosys.cli.memhog.job import Job
-from zerosys.cli.nodeset import c_number, numactl_set
+from zerosys.cli.nodeset import numactl_set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _option(job: Job, word: str) -> bool:
     if letter == "f":
         job.file = value
     elif letter == "r":
-        count = c_number(value)[0]
+        count = strtoul(value)[0]
         job.repeat = count if count < 1 << 31 else 0
     elif letter == "H":
         job.huge = False
@@ -84,7 +85,7 @@ def _option(job: Job, word: str) -> bool:
 
 def _size(text: str) -> int:
     """The bytes of *text*: what follows the number counts by its first letter, and else is nothing."""
-    number, rest = c_number(text)
+    number, rest = strtoul(text)
     return number << {"k": 10, "m": 20, "g": 30}.get(rest[:1].lower(), 0) & (1 << 64) - 1
 
 

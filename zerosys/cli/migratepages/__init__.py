@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from zerosys.cli.c_numbers import strtoul
 from zerosys.cli.gnu import Option, Usage, described, parse
-from zerosys.cli.nodeset import c_number, numactl_set
+from zerosys.cli.nodeset import numactl_set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def main(argv: list[str], prog: str) -> int:
         return _usage()
     if len(words) != 3:
         return _usage()
-    pid, rest = c_number(words[0])
+    pid, rest = strtoul(words[0])
     if rest or not words[0]:
         return _usage()
     sets = []

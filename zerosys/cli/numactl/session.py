@@ -8,7 +8,7 @@ from zerosys import _numa, nodes
 from zerosys.cli.gnu import Usage
 from zerosys.cli.numactl import placing
 from zerosys.cli.numactl.options import NUMACTL, Words
-from zerosys.cli.numactl.wish import Wish, parse_number, parse_size
+from zerosys.cli.numactl.wish import Wish, parse_project, parse_size
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Session:
         self._wish.mode = int(text, 8)
 
     def _on_shmid(self, text: str) -> None:
-        self._wish.project = parse_number(text)
+        self._wish.project = parse_project(text)
 
     def _size(self, option: str, text: str) -> int:
         self._before_memory(option)

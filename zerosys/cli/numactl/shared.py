@@ -51,22 +51,37 @@ class Attached:
 def attach_segment(path: str, wish: Wish) -> Attached:
     """The segment whose key the file *path* stands for; made, key file too, where it is not there."""
     flags = _sysv.SHM_HUGETLB if wish.huge else 0
+    page = _huge_page() if wish.huge else os.sysconf("SC_PAGE_SIZE")
     key = _key(path, wish)
     try:
-        id = _sysv.shmget(key, wish.length, flags)
+        id = _found(key, path, wish, flags)
     except FileNotFoundError:
         if not wish.length:
             raise ValueError("need a --length to create a sysv shared memory segment") from None
         size = wish.length + wish.offset
+        _window(wish, size, page, "--shm")  # nothing is made that could not be used
         _say(
             f"Creating shared memory segment {path} id {wish.project} mode {wish.mode:04o} "
             f"length {size / (1 << 20):.0f}MB"
         )
         id = _made(key, size, _sysv.IPC_CREAT | wish.mode | flags)
     segment = _sysv.Segment(id)
-    page = _huge_page() if wish.huge else os.sysconf("SC_PAGE_SIZE")
     length = _window(wish, segment.size, page, "--shm")
     return Attached(segment, wish.offset, wish.offset, length, page)
+
+
+def _found(key: int, path: str, wish: Wish, flags: int) -> int:
+    """The number of the segment that is there; FileNotFoundError where none is."""
+    try:
+        return _sysv.shmget(key, wish.length, flags)
+    except OSError as refusal:
+        if refusal.errno != errno.EINVAL:
+            raise
+        id = _sysv.shmget(key, 0, flags)
+        raise ValueError(
+            f"the segment of {path} has {_sysv.shm_size(id)} bytes, and {wish.length} are asked for: give a "
+            f"smaller --length, or remove it: ipcrm -m {id}"
+        ) from refusal
 
 
 def _made(key: int, size: int, flags: int) -> int:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from zerosys.cli.c_numbers import strtoul
+
+_FACTORS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MOST_BYTES = (1 << 63) - 1
+_MOST_PROJECTS = (1 << 31) - 1
+
 
 class Wish:
     """What is to be attached: set by the options before --shm or --file. Sizes are bytes."""
@@ -13,21 +19,24 @@ class Wish:
 
 
 def parse_size(text: str) -> int:
-    """Bytes: a number as C writes it, perhaps with k, m or g."""
-    number, factor = text, 1
-    if text[-1:].lower() in ("k", "m", "g"):
-        number, factor = text[:-1], 1 << {"k": 10, "m": 20, "g": 30}[text[-1].lower()]
-    return parse_number(number, text) * factor
+    """Bytes: a number as C writes it, perhaps with k, m or g. Raises ValueError."""
+    value, unit = strtoul(text)
+    factor = 1 if not unit else _FACTORS.get(unit.lower(), 0)
+    if not _begins_with_number(text) or not factor or value * factor > _MOST_BYTES:
+        raise ValueError(
+            f"{text!r} is no size: write a number of bytes up to {_MOST_BYTES}, perhaps with k, m or g"
+        )
+    return value * factor
 
 
-def parse_number(number: str, text: str | None = None) -> int:
-    """A number as C writes it: 10, 0xa, 012."""
-    whole = number if text is None else text
-    octal = len(number) > 1 and number.startswith("0") and number.isdigit()
-    try:
-        value = int(number, 8 if octal else 0)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise ValueError(f"{whole!r} is no size: write a number, perhaps with k, m or g")
+def parse_project(text: str) -> int:
+    """The project number of a System V key, as C writes it. Raises ValueError."""
+    value, rest = strtoul(text)
+    if not _begins_with_number(text) or rest or value > _MOST_PROJECTS:
+        raise ValueError(f"{text!r} is no project number, 0 to {_MOST_PROJECTS}")
     return value
+
+
+def _begins_with_number(text: str) -> bool:
+    first = text.lstrip()[:1]
+    return first.isascii() and first.isdigit()

@@ -6,8 +6,9 @@ import os
 import sys
 from functools import partial
 
+from zerosys.cli.c_numbers import atoi
 from zerosys.cli.numastat.system import MIB, huge_page_size
-from zerosys.cli.numastat.table import Table, c_int
+from zerosys.cli.numastat.table import Table
 from zerosys.numa_maps import parse_range
 
 TYPE_CHECKING = False
@@ -24,7 +25,7 @@ def wanted(words: Iterable[str]) -> list[int]:
     found = set()
     for word in words:
         if all("0" <= char <= "9" for char in word):
-            found.add(c_int(word))
+            found.add(atoi(word))
             continue
         matching = [pid for pid in _others() if word in _command_line(pid) or word in (name_of(pid) or "")]
         if not matching:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from zerosys.cli.c_numbers import atoi
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -124,19 +126,9 @@ def terminal_width() -> int | None:
     """The width to fold at: NUMASTAT_WIDTH, else the terminal's; None where the output is no terminal."""
     asked = os.environ.get("NUMASTAT_WIDTH")
     if asked is not None:
-        width = c_int(asked)
+        width = atoi(asked)
     elif os.isatty(1):
         width = os.get_terminal_size(1).columns
     else:
         return None
     return max(width, _NARROWEST) if 1 <= width <= _WIDEST else _USUAL
-
-
-def c_int(text: str) -> int:
-    """The number that *text* begins with, 0 where it begins with none, as atoi(3) has it."""
-    text = text.lstrip(" \t\n\v\f\r")
-    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    length = next((at for at, char in enumerate(digits) if not "0" <= char <= "9"), len(digits))
-    number = min(int(digits[:length] or 0), (1 << 63) - (sign != "-"))
-    wrapped = (-number if sign == "-" else number) & 0xFFFFFFFF
-    return wrapped - (1 << 32) if wrapped >> 31 else wrapped

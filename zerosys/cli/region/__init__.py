@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import sys
 
 from zerosys.cli.usage import EXITS, Help
 
@@ -96,9 +94,6 @@ def main(argv: list[str], prog: str) -> int:
     """Run a part of the command; return its exit status."""
     arguments = parser(prog)
     chosen = arguments.parse_args(argv)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name may have letters that this terminal has not
-            stream.reconfigure(errors="backslashreplace")
     from zerosys.cli.region import making, seeing
 
     if chosen.part == "create":

@@ -41,10 +41,11 @@ def main(argv: list[str], prog: str) -> int:
     except BrokenPipeError:
         raise  # nobody reads the plan
     except (OSError, ValueError) as failure:
-        from zerosys.cli import said
+        from zerosys.cli import let_go, said
         from zerosys.cli.gnu import Usage
 
         print(f"{prog}: {said(failure)}", file=sys.stderr)
+        let_go()  # what could not be written, perhaps
         if isinstance(failure, Usage):
             print(f"{prog} --help tells the options", file=sys.stderr)
         return FAILED
@@ -62,7 +63,7 @@ def _run(argv: list[str], prog: str) -> int:
     if "plan" in asked.flags:
         from zerosys.cli.run import report
 
-        print(report.as_json(plan) if "json" in asked.flags else report.text(plan))
+        print(report.as_json(plan) if "json" in asked.flags else report.text(plan), flush=True)
         return 0
     for remark in plan.remarks:
         print(f"{prog}: {remark}", file=sys.stderr)

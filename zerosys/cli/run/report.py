@@ -8,12 +8,13 @@ import shlex
 from zerosys import _numa, nodes
 from zerosys.cli.numactl.telling import full_name
 from zerosys.cli.run.plan import Plan
+from zerosys.cli.table import plain
 from zerosys.trail import told
 
 
 def text(plan: Plan) -> str:
     """A line for each thing that is known of the plan."""
-    lines = [("command", shlex.join(plan.command) or "none")]
+    lines = [("command", plain(shlex.join(plan.command)) or "none")]
     lines.append(("CPUs", "as they are" if plan.cpus is None else nodes.format(plan.cpus)))
     memory = (
         "as it is" if plan.mode is None else f"{full_name(plan.mode)} {nodes.format(plan.members)}".rstrip()
@@ -21,8 +22,8 @@ def text(plan: Plan) -> str:
     lines.append(("memory", memory))
     for affinity in plan.near:
         node = "no node" if affinity.node is None else f"node {affinity.node}"
-        lines.append((affinity.selector, f"{node}; {told(affinity.tried)}"))
-    lines += [("left out", remark) for remark in plan.remarks]
+        lines.append((plain(affinity.selector), plain(f"{node}; {told(affinity.tried)}")))
+    lines += [("left out", plain(remark)) for remark in plan.remarks]
     width = max(len(head) for head, _ in lines)
     return "\n".join(f"{head:<{width}}  {fact}" for head, fact in lines)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import sys
 
 from zerosys.cli.usage import Help
 
@@ -62,7 +60,4 @@ def main(argv: list[str], prog: str) -> int:
     chosen = parser(prog).parse_args(argv)
     from zerosys.cli.stat import each, report
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a file's name may have letters that this terminal has not
-            stream.reconfigure(errors="backslashreplace")
     return each.show(chosen, prog) if chosen.each else report.show(chosen, prog)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import math
 import sys
@@ -75,8 +74,6 @@ def main(argv: list[str], prog: str) -> int:
     from zerosys.cli.top.sample import Sample
     from zerosys.cli.top.screen import Paper, Terminal
 
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that this terminal has not
-        sys.stdout.reconfigure(errors="backslashreplace")
     live = sys.stdout.isatty() and not (chosen.json or chosen.plain)
     turns = chosen.iterations
     if turns is None and not sys.stdout.isatty():
