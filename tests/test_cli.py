@@ -43,6 +43,41 @@ def test_an_unknown_command_is_wrong_usage_and_gets_a_hint(word, hint):
     assert hint in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("pump --raet 4MiB in out", "--raet; did you mean --rate?"),
+        ("pump in out --raet=4MiB", "--raet=4MiB; did you mean --rate?"),
+        ("hardware --jsn", "--jsn; did you mean --json?"),
+        ("region create frames 4096 --kepe", "--kepe; did you mean --keep?"),
+        ("ring sttat frames", "'play', 'rm'); did you mean stat?"),
+        ("hugepages resrve 3", "'give-back'); did you mean reserve?"),
+        ("completion bsh", "did you mean bash?"),
+        ("bench memry", "'memry' is no subject; did you mean memory?"),
+        ("--versoin", "--versoin; did you mean --version?"),
+        ("run --gpus 0 -- true", "did you mean '--gpu'?"),
+    ],
+)
+def test_a_misspelt_word_gets_the_one_that_was_meant(line, hint):
+    done = zerosys_command(*line.split())
+    assert (done.returncode, done.stdout) == (125 if line.startswith("run") else 2, "")
+    # CPython 3.12 and later list choices without quotation marks.
+    assert hint.replace("'", "") in done.stderr.replace("'", "")
+
+
+@pytest.mark.parametrize("line", ["hardware --xyzzy", "ring ls -x", "completion fish"])
+def test_a_word_that_is_near_to_none_gets_no_hint(line):
+    done = zerosys_command(*line.split())
+    assert (done.returncode, done.stdout) == (2, "") and "error: " in done.stderr
+    assert "did you mean" not in done.stderr
+
+
+def test_what_is_wrong_in_a_part_is_told_with_the_usage_of_that_part():
+    done = zerosys_command("region", "ls", "--jsno")
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: zerosys region ls ") and "zerosys region ls: error: " in done.stderr
+
+
 def test_listing_commands_loads_neither_numpy_nor_psutil_nor_libnuma():
     code = "import sys, zerosys.cli as c; c.main([]); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -125,6 +160,15 @@ def _with_closed(descriptors: str, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.parametrize("line", ["--help", "--version", "", "pump --help"])
+def test_a_help_that_cannot_be_written_is_no_success(line):
+    name = f"zerosys {line.split()[0]}" if line[:1].isalpha() else "zerosys"
+    done = _with_closed(">&-", *line.split())
+    assert (done.returncode, done.stderr) == (1, f"{name}: standard output is closed\n")
+    done = _with_closed(">/dev/full", *line.split())
+    assert (done.returncode, done.stderr) == (1, f"{name}: No space left on device\n")
+
+
 @pytest.mark.parametrize(
     "command", ["hardware", "show", "ring ls", "hugepages", "top -n 1", "completion bash"]
 )
@@ -144,6 +188,21 @@ def test_what_writes_nothing_needs_no_standard_output(tmp_path):
 def test_what_is_for_a_closed_standard_error_is_not_put_among_the_output(tmp_path):
     done = _with_closed("2>&-", "pump", str(tmp_path / "missing"))
     assert (done.returncode, done.stdout) == (3, "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no-such-command",
+        "--xyzzy",
+        *(f"{name} --xyzzy" for name in sorted(COMMANDS)),
+        "ring ls --x",
+        "region",
+    ],
+)
+def test_wrong_usage_puts_nothing_among_the_output_though_standard_error_is_closed(line):
+    done = _with_closed("2>&-", *line.split())
+    assert (done.returncode, done.stdout, done.stderr) == (125 if line.startswith("run") else 2, "", "")
 
 
 def test_a_remedy_is_an_option_of_the_command_or_none():

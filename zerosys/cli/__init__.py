@@ -58,11 +58,11 @@ def parser() -> argparse.ArgumentParser:
     import argparse
 
     from zerosys import __version__
-    from zerosys.cli.usage import EXITS, Help
+    from zerosys.cli.usage import EXITS, Help, Parser
 
     width = max(map(len, COMMANDS))
     listing = "\n".join(f"  {name:<{width}}  {summary}" for name, (_, summary) in sorted(COMMANDS.items()))
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="zerosys",
         description="Linux's zero-copy calls and NUMA placement.",
         epilog=f"commands:\n{listing}\n\nzerosys COMMAND --help tells about one of them.\n\n{EXITS}",
@@ -106,10 +106,9 @@ def _unusual(argv: list[str]) -> int:
     if chosen.command is None:
         top.print_help()
     else:
-        import difflib
+        from zerosys.cli.usage import meant
 
-        near = difflib.get_close_matches(chosen.command, COMMANDS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(COMMANDS))}"
+        hint = meant(chosen.command, COMMANDS) or f"there are: {', '.join(sorted(COMMANDS))}"
         top.error(f"{chosen.command!r} is no command; {hint}")
     return 0
 

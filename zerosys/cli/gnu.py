@@ -99,13 +99,10 @@ def described(
     prog: str, description: str, options: Sequence[Option], operands: str, epilog: str
 ) -> argparse.ArgumentParser:
     """The options as an argparse parser: what completion and the man page are made from."""
-    import argparse
 
-    from zerosys.cli.usage import Help
+    from zerosys.cli.usage import Help, Parser
 
-    made = argparse.ArgumentParser(
-        prog=prog, description=description, epilog=epilog, formatter_class=Help, add_help=False
-    )
+    made = Parser(prog=prog, description=description, epilog=epilog, formatter_class=Help, add_help=False)
     for option in options:
         names = [f"-{option.short}"] * bool(option.short) + [f"--{option.long}"] * bool(option.long)
         if not option.argument:

@@ -8,7 +8,7 @@ import sys
 
 from zerosys import nodes
 from zerosys.cli.numactl.telling import hardware
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser
 from zerosys.machine import Node, Topology, topology
 
 # From near to far: backgrounds of the 256-colour palette, each with ink that can be read on it.
@@ -17,7 +17,7 @@ _HEAT = ((22, 231), (28, 231), (64, 231), (100, 231), (136, 16), (172, 16), (166
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Tell the nodes, their CPUs and memory, and the distances between them, as numactl"
         " --hardware does. On a terminal with colours, distances are a heat map.",

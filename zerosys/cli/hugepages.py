@@ -7,7 +7,7 @@ import json
 import sys
 
 from zerosys.cli.table import table
-from zerosys.cli.usage import Help
+from zerosys.cli.usage import Help, Parser, Part
 from zerosys.sizes import show_size
 
 TYPE_CHECKING = False
@@ -30,14 +30,14 @@ exit status:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command and of its parts."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="See and set the pools of huge pages of each node. Alone it shows them.",
         epilog=EXAMPLES,
         formatter_class=Help,
     )
     made.add_argument("--json", action="store_true", help="print it as JSON")
-    parts = made.add_subparsers(dest="part", metavar="COMMAND")
+    parts = made.add_subparsers(dest="part", metavar="COMMAND", parser_class=Part)
 
     def part(name: str, summary: str) -> argparse.ArgumentParser:
         added = parts.add_parser(

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from zerosys.cli.table import plain, table
-from zerosys.cli.usage import Help
+from zerosys.cli.usage import Help, Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ LISTED = 10
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Move the pages that a process has on the nodes FROM to the nodes TO, look where all"
         " are then, and tell what stayed and why. New pages go where its policy says, as before.",

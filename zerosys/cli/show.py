@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Tell the memory policy and the CPUs that this process was given, in the words of"
         " numactl --show, with names for what numactl prints as numbers.",

@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser, meant
 
 if TYPE_CHECKING:
     from zerosys.cli.bench.measure import Measure
@@ -25,7 +25,7 @@ SUBJECTS = {
 def parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command."""
     listing = "\n".join(f"  {name:<8} {what}" for name, (_, what) in SUBJECTS.items())
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Measure this machine: the short form of zerosys's benchmarks. Each answer is checked.",
         epilog=f"subjects:\n{listing}\n\n{EXITS}",
@@ -47,7 +47,8 @@ def main(argv: list[str], prog: str) -> int:
     chosen = arguments.parse_args(argv)
     unknown = [subject for subject in chosen.subjects if subject not in SUBJECTS]
     if unknown:
-        arguments.error(f"{unknown[0]!r} is no subject; there are: {', '.join(SUBJECTS)}")
+        hint = meant(unknown[0], SUBJECTS) or f"there are: {', '.join(SUBJECTS)}"
+        arguments.error(f"{unknown[0]!r} is no subject; {hint}")
     if chosen.rounds < 1:
         arguments.error(f"--rounds must be 1 or more, not {chosen.rounds}")
     from zerosys.cli.bench import report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser
 
 _EPILOG = """bash, in ~/.bashrc:
   eval "$(zerosys completion bash)"
@@ -16,7 +16,7 @@ zsh, in ~/.zshrc, after compinit:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Print a script by which SHELL completes the words of zerosys and of its tools.",
         epilog=f"{_EPILOG}\n{EXITS}",

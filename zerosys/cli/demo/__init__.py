@@ -8,12 +8,12 @@ import os
 import stat
 import sys
 
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Move FILE through a pipe and a TCP connection into shared memory on a NUMA node, where"
         " another process reads it as an array; beside it the same with read, sendall, recv and a queue."

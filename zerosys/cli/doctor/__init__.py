@@ -6,7 +6,7 @@ import argparse
 import json
 
 from zerosys.cli.table import plain
-from zerosys.cli.usage import Help
+from zerosys.cli.usage import Help, Parser
 
 _MARKS = {"ok": "ok", "absent": "-", "limited": "limited", "broken": "BROKEN"}
 _EXITS = """exit status:
@@ -18,7 +18,7 @@ _EXITS = """exit status:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Tell what works on this machine and in this process, by trying it, and what to do about"
         " what does not. Nothing is changed, and nothing left behind.",

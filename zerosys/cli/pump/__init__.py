@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from zerosys.cli.places import GRAMMAR
-from zerosys.cli.usage import Help
+from zerosys.cli.usage import Help, Parser
 
 EXITS = """exit status:
   0    all bytes are where they should be, or were told as missed (--on-slow drop)
@@ -20,7 +20,7 @@ EXITS = """exit status:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Carry bytes from IN to OUT without a copy where the kernel can, and tell how they went.",
         epilog=f"IN and OUT are each one of:\n\n{GRAMMAR}\n\n{EXITS}",

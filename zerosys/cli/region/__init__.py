@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser, Part
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command and of its parts."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="See, make and remove shared memory with names: in /dev/shm, and in hugetlbfs mounts.",
         epilog=EXITS,
         formatter_class=Help,
     )
-    parts = made.add_subparsers(dest="part", metavar="COMMAND", required=True)
+    parts = made.add_subparsers(dest="part", metavar="COMMAND", required=True, parser_class=Part)
 
     def part(name: str, summary: str, description: str) -> argparse.ArgumentParser:
         added = parts.add_parser(

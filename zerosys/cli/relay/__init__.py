@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 
 from zerosys.cli.places import GRAMMAR
-from zerosys.cli.usage import EXITS, Help
+from zerosys.cli.usage import EXITS, Help, Parser
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The arguments of the command."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Join A and B, both ways, without a copy. Where A listens, each who connects gets a"
         " connection to B of its own, thousands at once, until Ctrl-C; else it is over when both ways"

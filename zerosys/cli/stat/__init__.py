@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from zerosys.cli.usage import Help
+from zerosys.cli.usage import Help, Parser
 
 EXAMPLES = """examples:
   zerosys stat 4711                 by node, policy, page size, and the 20 largest of what is mapped
@@ -21,7 +21,7 @@ exit status:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Tell where the memory of processes lies. The pages that several processes have mapped"
         " count in each of them. Looking makes no page and moves none.",

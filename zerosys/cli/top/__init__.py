@@ -7,7 +7,7 @@ import json
 import math
 import sys
 
-from zerosys.cli.usage import Help
+from zerosys.cli.usage import Help, Parser
 
 EXAMPLES = """examples:
   zerosys top                       live, every 2 seconds, until q or Ctrl-C
@@ -27,7 +27,7 @@ exit status:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=prog,
         description="Watch the memory of each node, what was allocated there as wanted (hits) and as a"
         " second choice (misses), and where the largest processes have their memory.",
