@@ -2,6 +2,7 @@
 
 import gc
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,12 +27,25 @@ def mappings() -> int:
         return sum(any(mark in line for mark in _OURS) for line in lines)
 
 
+def threads() -> set[str]:
+    """The numbers of this process's threads."""
+    return set(os.listdir("/proc/self/task"))
+
+
+def threads_since(before: set[str]) -> set[str]:
+    """The threads that there were not *before*. One that was joined is listed a moment longer."""
+    until = time.monotonic() + 1
+    while (new := threads() - before) and time.monotonic() < until:
+        time.sleep(0.01)
+    return new
+
+
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """Fail if the block leaves a descriptor, a shared mapping or a thread behind."""
     gc.collect()
-    before = descriptors(), mappings(), len(os.listdir("/proc/self/task"))
+    before, running = (descriptors(), mappings()), threads()
     yield
     gc.collect()
-    after = descriptors(), mappings(), len(os.listdir("/proc/self/task"))
-    assert after == before
+    assert (descriptors(), mappings()) == before
+    assert threads_since(running) == set()

@@ -29,6 +29,14 @@ def test_a_thread_is_seen():
     thread.join()
 
 
+def test_a_joined_thread_is_none_that_stayed():
+    for _ in range(50):
+        with nothing_left():
+            thread = threading.Thread(target=int)
+            thread.start()
+            thread.join()
+
+
 def test_nothing_is_seen_where_nothing_stays():
     with nothing_left():
         os.close(os.open("/dev/null", os.O_RDONLY))

@@ -3,19 +3,18 @@
 import os
 
 from memory import PAGE
+from swapping import swap_out
 
 from zerosys import segments
 from zerosys.region import SharedRegion
 
-PAGEOUT = 21  # MADV_PAGEOUT
 SIZE = 32 << 20
 
 
 def test_what_is_swapped_out_is_told_and_stays_there():
     with SharedRegion.create(SIZE, name="swapped", node=0, pages="base") as region:
-        region.advise(PAGEOUT, offset=SIZE // 4, length=SIZE // 2)
-        there = region.resident()
-        assert SIZE // 4 < there < SIZE  # most of that half is in swap
+        there = swap_out(region, SIZE // 4, SIZE // 2)
+        assert SIZE // 2 <= there < SIZE
         seen = segments.segment("swapped")
         assert (seen.nodes, seen.unplaced) == ({0: there // PAGE}, (SIZE - there) // PAGE)
         assert region.resident() == there
