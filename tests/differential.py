@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shlex
 import subprocess
 import sys
@@ -126,7 +127,14 @@ def _become_numactl(line: Sequence[str], out: int, err: int) -> NoReturn:
 def _seen(code: int, output: str, complaint: str) -> Seen:
     if code == 1:
         return Seen(1, "", bool(complaint + output))  # refused: numactl says why on either stream
-    return Seen(code, output, bool(complaint))
+    return Seen(code, without_turn(output), bool(complaint))
+
+
+def without_turn(shown: str) -> str:
+    """What --show says, less the node whose turn it is: each page that the process touches moves it on."""
+    return re.sub(
+        r"^(preferred node: )\d+(?= \(interleave next\))|^(interleavenode: )\d+", r"\1\2?", shown, flags=re.M
+    )
 
 
 def excuse(line: Sequence[str], nodes: Sequence[int]) -> str | None:

@@ -28,13 +28,31 @@ _CPU_ONLY = "-smp 4,sockets=4,cores=1,threads=1 -numa node,nodeid=3,cpus=3" + ""
     for a, b in [(3, 3), *((3, n) for n in range(3)), *((n, 3) for n in range(3))]
 )
 
+# What the firmware of four nodes in two pairs tells: nanoseconds and MiB a second, by distance.
+_NEAR, _BESIDE, _FAR = (100, 8192), (120, 6144), (210, 3072)
+_HMAT = "-machine hmat=on" + "".join(
+    f" -numa hmat-lb,initiator={a},target={b},hierarchy=memory,data-type={measure}"
+    for a in range(4)
+    for b in range(4)
+    for latency, bandwidth in [_NEAR if a == b else _BESIDE if a ^ b == 1 else _FAR]
+    for measure in (f"access-latency,latency={latency}", f"access-bandwidth,bandwidth={bandwidth}M")
+)
+
 # Each is a folder of tests/guest/. Sizes are small: a guest takes memory only as it touches it.
+# Both kernels that Debian 12 has are run: 6.12 knows weighted interleaving, 6.1 does not.
 SHAPES: dict[str, tuple[str, ...]] = {
     # two ordinary nodes with a pool of huge pages each
-    "two": ("--nodes", "2", "--mem", "768M", "--hugepages", "16"),
+    "two": ("--kernel", "6.1", "--nodes", "2", "--mem", "768M", "--hugepages", "16"),
+    # four ordinary nodes in two pairs, two CPUs each, and firmware that tells how fast they are
+    "four": (
+        "--kernel", "6.12", "--nodes", "4", "--mem", "384M", "--cpus", "8",
+        "--distance", "10,12,21,22;12,10,22,21;21,22,10,12;22,21,12,10",
+        *(f"--qemu-arg={word}" for word in _HMAT.split()),
+    ),
     # nodes of different sizes, node 2 without memory, node 3 without a CPU; swap
     "odd": (
-        "--nodes", "2", "--memory-only-node", "--mem", "768M,384M,256M", "--cpus", "3", "--swap", "256M",
+        "--kernel", "6.12", "--nodes", "2", "--memory-only-node", "--mem", "768M,384M,256M", "--cpus", "3",
+        "--swap", "256M",
         *(f"--qemu-arg={word}" for word in _CPU_ONLY.split()),
     ),
 }  # fmt: skip
