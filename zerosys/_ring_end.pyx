@@ -144,6 +144,7 @@ cdef int lend(Window window, End end, unsigned char *at, uint64_t begin, Py_ssiz
     """Make *window* one of *items* items at *at*."""
     cdef RingMemory memory = end.memory
     cdef Py_ssize_t step = memory.element_size
+    cdef int i
     window.end, window.at, window.begin, window.items = end, at, begin, items
     window.nbytes_ = items * <Py_ssize_t>memory.ring.item_size
     window.shape[0] = items

@@ -350,7 +350,7 @@ cdef class Peek(Window):
             return over != 0
         return min(over, <uint64_t>self.items)
 
-    def __exit__(self, kind, *rest):
+    def __exit__(self, kind, value, trace):
         cdef uint64_t missed
         if self.is_open():
             missed = self.missed()

@@ -201,6 +201,6 @@ cdef class Claim(Window):
         """Whether the ring was full, so that this goes nowhere (on_full="drop")."""
         return self.scratch is not None
 
-    def __exit__(self, kind, *rest):
+    def __exit__(self, kind, value, trace):
         if self.is_open():
             self.end.finish(self, kind is None, self.items, None)
