@@ -15,7 +15,7 @@ cdef enum:
     CLOSED = 0
     USABLE = 1
     LENT = 2   # a window is open
-    BUSY = -1  # a thread of this process waits in it
+    BUSY = -1  # a call of this process is in it, and may run other code: another thread's, a signal handler's
 
 
 cdef class End:

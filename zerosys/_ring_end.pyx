@@ -86,7 +86,8 @@ cdef class End:
             raise BufferError(f"a window of this {name} is open: leave its with, or commit or release it, "
                               "first")
         if self.state == BUSY:
-            raise ValueError(f"another thread is using this {name}: give each thread its own, or a lock")
+            raise ValueError(f"this {name} is in the middle of another call: give each thread its own, or a "
+                             "lock")
         if self.state == FORKED:
             raise ValueError(f"this {name} belongs to the process that was forked: take another here")
         raise ValueError(f"this {name} is closed")

@@ -9,7 +9,7 @@ from zerosys._args cimport as_count
 from zerosys._ring cimport (
     BLOCK, OVERWRITE, RingMemory, c_clock, c_commit, c_lapped, c_observe, c_ready, c_writer_room, corrupt,
     deadline_of, int64_t, load_u64, ring_at)
-from zerosys._ring_end cimport LENT, USABLE, lend
+from zerosys._ring_end cimport BUSY, LENT, USABLE, lend
 from zerosys._ring_reader cimport Peek, copy, get_room
 from zerosys._ring_writer cimport Claim
 
@@ -148,8 +148,11 @@ cdef class StreamWriter(Writer):
         cdef uint64_t ahead = 0, n, size = self.w.ring.item_size
         cdef Py_ssize_t done = 0
         cdef Py_buffer view
+        self.state = BUSY  # what makes the parts may not use the writer in between
         try:
             for part in parts:
+                if self.state != BUSY:
+                    self.refuse()
                 get_items(part, &view, self.memory)
                 try:
                     n = <uint64_t>view.len // size
@@ -164,13 +167,16 @@ cdef class StreamWriter(Writer):
                             c_commit(&self.w, ahead)
                             ahead = 0
                         done += self.put(<const unsigned char *>view.buf, view.len, timeout, True)
+                        self.state = BUSY  # which a wait for room has ended
                 finally:
                     PyBuffer_Release(&view)
         except BaseException as stopped:
             stopped.moved = done
             raise
         finally:
-            if ahead:
+            if self.state == BUSY:
+                self.state = USABLE
+            if ahead and self.state == USABLE:
                 c_commit(&self.w, ahead)
         return done
 

@@ -10,7 +10,7 @@ from zerosys._ring cimport (
     OVERWRITE, c_ended, c_give_back, c_lapped, c_lose, c_message_commit, c_message_lay,
     c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, comes_after, corrupt,
     load_u64)
-from zerosys._ring_end cimport USABLE, lend
+from zerosys._ring_end cimport BUSY, USABLE, lend
 from zerosys._ring_reader cimport Peek, copy, get_room
 from zerosys._ring_writer cimport Claim
 
@@ -121,8 +121,11 @@ cdef class MessageWriter(Writer):
         cdef uint64_t ahead = 0
         cdef Py_ssize_t done = 0
         cdef Py_buffer view
+        self.state = BUSY  # what makes the messages may not use the writer in between
         try:
             for message in messages:
+                if self.state != BUSY:
+                    self.refuse()
                 if PyBytes_CheckExact(message):
                     done += self.lay(&ahead, <const unsigned char *>PyBytes_AS_STRING(message),
                                      PyBytes_GET_SIZE(message), timeout)
@@ -132,11 +135,14 @@ cdef class MessageWriter(Writer):
                         done += self.lay(&ahead, <const unsigned char *>view.buf, view.len, timeout)
                     finally:
                         PyBuffer_Release(&view)
+                self.state = BUSY  # which a wait for room has ended
         except BaseException as stopped:
             stopped.moved = done
             raise
         finally:
-            if ahead:
+            if self.state == BUSY:
+                self.state = USABLE
+            if ahead and self.state == USABLE:
                 c_message_commit(&self.w, ahead)
         return done
 

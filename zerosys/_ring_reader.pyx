@@ -97,6 +97,8 @@ cdef class Reader(End):
                     rc = 0
                 if rc == 0:
                     PyErr_CheckSignals()
+                    if self.state != BUSY:  # a signal's handler forked, and this is the child
+                        self.refuse()
                     if self.deferred:
                         self._reap(False)
                     if c_orphaned(&self.r, self.ask()):
@@ -109,8 +111,8 @@ cdef class Reader(End):
         finally:
             if self.state == BUSY:
                 self.state = USABLE
-            add_u64(&self.r.slot.blocked, c_clock() - begun)
-            self.prompt()
+                add_u64(&self.r.slot.blocked, c_clock() - begun)
+                self.prompt()
 
     def tell_dead(self):
         """Raise PeerDead for the writer."""

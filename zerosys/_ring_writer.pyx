@@ -77,6 +77,8 @@ cdef class Writer(End):
                     rc = 0
                 if rc == 0:
                     PyErr_CheckSignals()
+                    if self.state != BUSY:  # a signal's handler forked, and this is the child
+                        self.refuse()
                     if self.look(n, True):
                         rc = c_writer_room(&self.w, n)
             if rc < 0:
@@ -85,7 +87,7 @@ cdef class Writer(End):
         finally:
             if self.state == BUSY:
                 self.state = USABLE
-            add_u64(&self.w.ring.control.blocked, c_clock() - begun)
+                add_u64(&self.w.ring.control.blocked, c_clock() - begun)
 
     cdef int look(self, uint64_t n, bint tell) except -1:
         """Evict dead readers that hold n counts up, or raise PeerDead; how many were evicted."""
