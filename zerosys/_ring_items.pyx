@@ -7,18 +7,14 @@ from libc.string cimport memcpy
 
 from zerosys._args cimport as_count
 from zerosys._ring cimport (
-    BLOCK, OVERWRITE, RingMemory, c_clock, c_commit, c_lapped, c_observe, c_ready, c_writer_room, corrupt,
+    BLOCK, OVERWRITE, RingMemory, c_clock, c_commit, c_lapped, c_observe, c_writer_room, corrupt,
     deadline_of, int64_t, load_u64, ring_at)
 from zerosys._ring_end cimport BUSY, LENT, USABLE, lend
-from zerosys._ring_reader cimport Peek, copy, get_room
+from zerosys._ring_reader cimport PATIENCE, Peek, copy, get_room, outrun
 from zerosys._ring_writer cimport Claim
-
-from zerosys._ring import Overrun
 
 cdef extern from "Python.h":
     bint PyObject_CheckBuffer(object thing)
-
-cdef int PATIENCE = 1000  # copies in a row that the writer may lap
 
 
 @cython.auto_pickle(False)
@@ -248,17 +244,10 @@ cdef class StreamReader(Reader):
     def try_peek(self, n=None):
         """peek(n), or with None peek_some(), or None where they would wait."""
         cdef Py_ssize_t count = 1 if n is None else as_count(n, "n")
-        cdef int rc
         if self.state != USABLE:
             self.refuse()
         self.fits(count)
-        if self.deferred:
-            self._reap(False)
-        rc = c_ready(&self.r, count)
-        if rc < 0:
-            corrupt("the writer's head")
-        if rc == 0:
-            self.prompt()
+        if not self.poll(count):
             return None
         return self.window(self.r.ring.limit if n is None else count)
 
@@ -273,8 +262,6 @@ cdef class StreamReader(Reader):
         """A window of up to n of the items that wait."""
         cdef Peek window = Peek.__new__(Peek)
         cdef uint64_t waiting
-        if self.r.ring.on_full == OVERWRITE:
-            self.catch_up()
         # The head may be any count in overwrite mode, where nothing bounds how far a writer gets.
         waiting = min(min(n, self.r.ring.limit), self.r.head - self.r.next)
         lend(window, self, ring_at(&self.r.ring, self.r.next), self.r.next, waiting)
@@ -320,7 +307,7 @@ cdef class StreamReader(Reader):
 
     cdef Py_ssize_t copy_out(self, unsigned char *to, uint64_t n, object timeout) except -1:
         """Copy and release what waits of n items, once any do; none at the end."""
-        cdef uint64_t waiting, missed = 0
+        cdef uint64_t waiting
         cdef int _turn
         cdef bint lossy = self.r.ring.on_full == OVERWRITE
         for _turn in range(PATIENCE):
@@ -329,17 +316,14 @@ cdef class StreamReader(Reader):
                     corrupt("the writer's head")
             if self.r.head == self.r.next or lossy or self.deferred:
                 self.ready(1, timeout)
-            if lossy:
-                self.catch_up()
             waiting = min(n, self.r.head - self.r.next)
             copy(self, to, ring_at(&self.r.ring, self.r.next), waiting * self.r.ring.item_size)
-            missed = c_lapped(&self.r, self.r.next) if lossy else 0
-            if missed == 0:
-                if waiting:
-                    self.give_back(waiting, waiting, None)
-                return waiting
-        raise Overrun(f"the writer lapped this reader {PATIENCE} times in a row: read smaller parts, or make "
-                      "the ring larger", missed)
+            if lossy and c_lapped(&self.r, self.r.next):
+                continue
+            if waiting:
+                self.give_back(waiting, waiting, None)
+            return waiting
+        outrun()
 
     def skip(self, n=None):
         """Release up to *n* of the items that wait now (None: all) without looking; return how many."""
@@ -367,19 +351,23 @@ cdef class StreamReader(Reader):
     def __next__(self):
         if self.delivered or self.state != USABLE:
             self.step_on()
-        if self.r.ring.on_full == OVERWRITE:
+        if self.r.ring.on_full != OVERWRITE:
+            return self.block(self.peek_some())
+        for _turn in range(PATIENCE):
             self.ready(1, None)
-            return self.copied_block()
-        return self.block(self.peek_some())
+            block = self.copied_block()
+            if block is not None:
+                return block
+        outrun()
 
     def next_now(self):
         """The next block of an iteration, or None where it would wait; StopIteration at the end."""
         if self.delivered or self.state != USABLE:
             self.step_on()
-        window = self.try_peek()
-        if window is None or self.r.ring.on_full != OVERWRITE:
-            return None if window is None else self.block(window)
-        self.state = USABLE
+        if not self.poll(1):
+            return None
+        if self.r.ring.on_full != OVERWRITE:
+            return self.block(self.window(self.r.ring.limit))
         return self.copied_block()
 
     cdef object block(self, Window window):
@@ -391,14 +379,18 @@ cdef class StreamReader(Reader):
         return window
 
     cdef object copied_block(self):
+        """A copy, released, of what waits; None where it was lapped meanwhile."""
         import numpy
 
-        self.catch_up()
+        cdef Py_buffer view
         cdef uint64_t n = min(self.r.head - self.r.next, self.r.ring.limit // 4 + 1)
         if n == 0:
             raise StopIteration
         held = numpy.empty(n * self.r.ring.item_size, numpy.uint8)
-        with memoryview(held) as view:
-            got = self.read_into(view)
-        shape = (-1, *self.memory.item_shape)
-        return held[:got * self.r.ring.item_size].view(self.memory.dtype).reshape(shape)
+        get_room(held, &view, 1, 1)
+        copy(self, view.buf, ring_at(&self.r.ring, self.r.next), view.len)
+        PyBuffer_Release(&view)
+        if c_lapped(&self.r, self.r.next):
+            return None
+        self.give_back(n, n, None)
+        return held.view(self.memory.dtype).reshape(-1, *self.memory.item_shape)

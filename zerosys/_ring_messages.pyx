@@ -8,18 +8,15 @@ from libc.string cimport memcpy
 from zerosys._args cimport as_count
 from zerosys._ring cimport (
     OVERWRITE, c_ended, c_give_back, c_lapped, c_lose, c_message_commit, c_message_lay,
-    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, c_ready, comes_after, corrupt,
+    c_message_next, c_message_place, c_message_span, c_message_step, c_observe, comes_after, corrupt,
     load_u64)
 from zerosys._ring_end cimport BUSY, USABLE, lend
-from zerosys._ring_reader cimport Peek, copy, get_room
+from zerosys._ring_reader cimport PATIENCE, Peek, copy, get_room, outrun
 from zerosys._ring_writer cimport Claim
-
-from zerosys._ring import Overrun
 
 cdef extern from "Python.h":
     bint PyObject_CheckBuffer(object thing)
 
-cdef int PATIENCE = 1000          # messages in a row that the writer may lap
 cdef Py_ssize_t LONG = 256 << 10  # from here on other threads may run while bytes are copied
 
 
@@ -213,15 +210,7 @@ cdef class MessageReader(Reader):
                 if patient:
                     self.ready(1, timeout)
                 else:
-                    if self.deferred:
-                        self._reap(False)
-                    rc = c_ready(&self.r, 1)
-                    if rc < 0:
-                        corrupt("the writer's head")
-                    if rc == 0:
-                        self.prompt()
-                if lossy:
-                    self.catch_up()
+                    self.poll(1)
                 if self.r.head == self.r.next:
                     return False
             rc = c_message_next(&self.r, m)
@@ -230,7 +219,7 @@ cdef class MessageReader(Reader):
             if rc < 0:
                 corrupt("a message's length")
             return True
-        raise Overrun(f"the writer lapped this reader {PATIENCE} times in a row: make the ring larger")
+        outrun()
 
     cdef object take(self, zs_message *m):
         """A copy of the message, released; None where it was lapped meanwhile."""
@@ -256,9 +245,10 @@ cdef class MessageReader(Reader):
     cdef object read_one(self, object timeout, bint patient):
         cdef zs_message m
         cdef object held
+        cdef int _turn
         if self.state != USABLE:
             self.refuse()
-        while True:
+        for _turn in range(PATIENCE):
             if not self.find(&m, timeout, patient):
                 if c_ended(&self.r):
                     raise EOFError("the writer closed the stream, and all was read")
@@ -266,6 +256,7 @@ cdef class MessageReader(Reader):
             held = self.take(&m)
             if held is not None:
                 return held
+        outrun()
 
     def read(self, timeout=None):
         """The next message as bytes. Waits and raises as peek(); EOFError at the end of the stream."""
@@ -322,11 +313,12 @@ cdef class MessageReader(Reader):
         """
         cdef zs_message m
         cdef Py_buffer view
+        cdef int _turn
         if self.state != USABLE:
             self.refuse()
         get_room(buffer, &view, 1, 1)
         try:
-            while True:
+            for _turn in range(PATIENCE):
                 if not self.find(&m, timeout, True):
                     raise EOFError("the writer closed the stream, and all was read")
                 if m.length > <uint64_t>view.len:
@@ -335,6 +327,7 @@ cdef class MessageReader(Reader):
                 if self.r.ring.on_full != OVERWRITE or not c_lapped(&self.r, self.r.next):
                     self.step(&m)
                     return m.length
+            outrun()
         finally:
             PyBuffer_Release(&view)
 

@@ -15,10 +15,12 @@ cdef class Reader(End):
     cdef Py_ssize_t deferred  # releases that wait for a device
 
     cdef int ready(self, uint64_t n, object timeout) except -1
+    cdef int poll(self, uint64_t n) except -1
+    cdef int some(self, uint64_t n, object timeout) except -1
     cdef int wait(self, uint64_t n, object timeout) except -1
     cdef int give_back(self, uint64_t n, Py_ssize_t items, object after) except -1
     cdef int step_on(self) except -1
-    cdef int catch_up(self) except -1
+    cdef bint catch_up(self) except -1
     cdef int prompt(self) except -1
     cdef void quit_watching(self) noexcept
 
@@ -27,5 +29,10 @@ cdef class Peek(Window):
     cdef uint64_t missed(self) noexcept
 
 
+cdef enum:
+    PATIENCE = 1000  # looks in a row that the writer may lap
+
+
+cdef int outrun() except -1
 cdef int copy(Reader reader, void *to, const void *data, Py_ssize_t nbytes) except -1
 cdef int get_room(object buffer, Py_buffer *view, Py_ssize_t size, Py_ssize_t element) except -1

@@ -60,7 +60,36 @@ cdef class Reader(End):
     # -- waiting -----------------------------------------------------------------------------
 
     cdef int ready(self, uint64_t n, object timeout) except -1:
-        """Have n counts waiting, or all that will ever come."""
+        """Have n counts waiting, or all that will ever come; in overwrite mode none that is overwritten."""
+        cdef int64_t deadline
+        cdef int _turn
+        if self.r.ring.on_full != OVERWRITE:
+            return self.some(n, timeout)
+        deadline = deadline_of(timeout)
+        for _turn in range(PATIENCE):
+            self.some(n, timeout)
+            if not self.catch_up():
+                return 1
+            if deadline >= 0:
+                timeout = max(deadline - c_clock(), 0) / 1e9
+        outrun()
+
+    cdef int poll(self, uint64_t n) except -1:
+        """Whether n counts wait, or all that will ever come; that none does is told to who feeds fileno()."""
+        cdef int rc
+        if self.deferred:
+            self._reap(False)
+        if self.r.ring.on_full == OVERWRITE:
+            self.catch_up()
+        rc = c_ready(&self.r, n)
+        if rc < 0:
+            corrupt("the writer's head")
+        if rc == 0:
+            self.prompt()
+        return rc
+
+    cdef int some(self, uint64_t n, object timeout) except -1:
+        """Have n counts published, or all that will ever come."""
         cdef int rc, _turn
         if self.deferred:
             self._reap(False)
@@ -159,15 +188,15 @@ cdef class Reader(End):
             self.give_back(n, n if self.r.ring.kind == STREAM else 1, None)
         return 0
 
-    cdef int catch_up(self) except -1:
-        """In overwrite mode: move up to what is not overwritten, and count what was missed."""
+    cdef bint catch_up(self) except -1:
+        """In overwrite mode: move up to what is not overwritten, and count what was missed: whether any."""
         cdef int rc = 0
         cdef uint64_t missed = c_catch_up(&self.r, &rc)
         if rc < 0:
             corrupt("the floor")
         if missed and self.r.ring.kind == STREAM:
             c_lose(&self.r, missed)
-        return 0
+        return missed != 0
 
     # -- for event loops -------------------------------------------------------------------------
 
@@ -303,7 +332,12 @@ cdef int get_room(object buffer, Py_buffer *view, Py_ssize_t size, Py_ssize_t el
     return 0
 
 
-cdef int overrun(uint64_t missed) except -1:
+cdef int outrun() except -1:
+    raise Overrun(f"the writer lapped this reader {PATIENCE} times in a row: read less at once, or make the "
+                  "ring larger")
+
+
+cdef int lapped(uint64_t missed) except -1:
     raise Overrun(f"the writer overwrote {missed} of the window's items while they were read", missed)
 
 
@@ -327,7 +361,7 @@ cdef class Peek(Window):
         cdef uint64_t missed = self.missed()
         self.end.finish(self, True, count, after)
         if missed:
-            overrun(missed)
+            lapped(missed)
 
     def put_back(self):
         """End the window and release nothing: the same items are read next."""
@@ -358,4 +392,4 @@ cdef class Peek(Window):
             missed = self.missed()
             self.end.finish(self, True, self.items, None)
             if missed and kind is None:
-                overrun(missed)
+                lapped(missed)
