@@ -9,6 +9,7 @@ import sys
 import pytest
 from commands import zerosys
 from seccomp import Refuse, refused
+from trees import write_tree
 
 from zerosys.hugepages import pools
 
@@ -95,8 +96,10 @@ def test_hugepages_lists_each_pool():
         (["reserve", "1", "--node", "900"], 1, "node 900 does not exist"),
         (["reserve", "1", "--node", "0", "--size", "3MiB"], 1, "no pages of 3 MiB in pools (sizes: "),
         (["give-back", "99999999", "--node", "0"], 1, "99999999 pages to give back, and"),
-        (["reserve", "-1", "--node", "0"], 2, "'-1' is no count of pages"),
-        (["reserve", "x", "--node", "0"], 2, "'x' is no count of pages"),
+        (["reserve", "-1", "--node", "0"], 2, "'-1' is no count, 0 to"),
+        (["reserve", "x", "--node", "0"], 2, "'x' is no count, 0 to"),
+        (["reserve", "9" * 5000, "--node", "0"], 2, "is no count, 0 to 9223372036854775807"),
+        (["reserve", "9" * 18, "--node", "0"], 1, "pages of 2 MiB are more than the"),
         (["reserve", "1"], 2, "required: --node"),
         (["take", "1"], 2, "invalid choice: 'take'"),
     ],
@@ -116,3 +119,52 @@ def test_who_may_not_set_a_pool_is_told_so():
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     assert "sysfs is mounted read-only" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left"),
+    [
+        (["reserve", "3", "--node", "0-1"], ["6", "6"]),
+        (["reserve", "1", "--node", "0-2"], ["6", "6"]),
+        (["give-back", "4", "--node", "0-1"], ["6", "6"]),
+        (["give-back", "2", "--node", "0"], ["4", "6"]),
+    ],
+)
+def test_hugepages_of_several_nodes_are_set_on_all_or_on_none(tmp_path, arguments, left):
+    """Node 0 takes any number; node 1's cannot be opened for writing; node 2 has no pools."""
+    files = {
+        "online": "0-2\n",
+        **{f"node{node}/meminfo": f"Node {node} MemTotal: 99999 kB\n" for node in (0, 1, 2)},
+    }
+    for node in (0, 1):
+        folder = f"node{node}/hugepages/hugepages-2048kB"
+        files |= {
+            f"{folder}/nr_hugepages": "6",
+            f"{folder}/free_hugepages": "6",
+            f"{folder}/surplus_hugepages": "0",
+        }
+    nodes = write_tree(tmp_path, files)
+    script = (
+        'mount --bind "$0" /sys/devices/system/node'
+        " && mount -o remount,ro,bind /sys/devices/system/node"
+        ' && mount --bind "$0/node0" /sys/devices/system/node/node0'
+        ' && exec "$@"'
+    )
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        str(nodes),
+        sys.executable,
+        "-m",
+        "zerosys",
+        "hugepages",
+    ]
+    done = subprocess.run(
+        [*command, *arguments, "--size", "2MiB"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == ("0-1" in arguments or "0-2" in arguments), done.stderr
+    told = [(nodes / f"node{node}/hugepages/hugepages-2048kB/nr_hugepages").read_text() for node in (0, 1)]
+    assert told == left

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, SupportsIndex
 
 from zerosys.errors import PlacementError
-from zerosys.machine import node_ids
+from zerosys.machine import node_ids, topology
 from zerosys.nodes import format
 from zerosys.record import Record
 from zerosys.selection import one_node
@@ -48,7 +48,7 @@ def pools(root: str | os.PathLike[str] = "/") -> Mapping[int, Mapping[int, Pool]
 
     A machine without a node directory is node 0.
     """
-    return {node: _of_node(os.fspath(root), node) for node in node_ids(root)}
+    return {node: _of_node(_base(root), node) for node in node_ids(root)}
 
 
 def pool(node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.PathLike[str] = "/") -> Pool:
@@ -57,7 +57,7 @@ def pool(node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.
     Raises PlacementError(ENODEV) for a node that does not exist, ValueError for a size
     that the kernel has not.
     """
-    base, id = os.fspath(root), one_node(node, root=root)
+    base, id = _base(root), one_node(node, root=root)
     known = node_ids(root)
     if id not in known:
         raise PlacementError(errno.ENODEV, f"node {id} does not exist; this machine's nodes: {format(known)}")
@@ -73,7 +73,7 @@ def pool(node: Spec, size: SupportsIndex | str | None = None, *, root: str | os.
 
 def default_size(root: str | os.PathLike[str] = "/") -> int:
     """The size in bytes of the huge pages that are meant where none is named; 0 without hugetlb."""
-    return sizes(f"{os.fspath(root)}/proc/meminfo").get("Hugepagesize", 0)
+    return sizes(f"{_base(root)}/proc/meminfo").get("Hugepagesize", 0)
 
 
 def reserve(
@@ -93,14 +93,16 @@ def reserve(
     """
     before = pool(node, size, root=root)
     count = _count(pages)
+    if strict:
+        _require(before, count, root)
     try:
         after = _set(before, before.lasting + count, root)
     except KeyboardInterrupt:  # the kernel stopped in the middle
-        _set(before, before.lasting, root)
+        restore(before, root=root)
         raise
     granted = after.lasting - before.lasting
     if granted < count and strict:
-        _set(before, before.lasting, root)
+        restore(before, root=root)
         raise OSError(errno.ENOMEM, _short(before, count, granted))
     return after
 
@@ -124,11 +126,31 @@ def give_back(
     return _set(before, before.lasting - count, root)
 
 
+def restore(before: Pool, *, root: str | os.PathLike[str] = "/") -> Pool:
+    """Set the pool to the number that it had; return it as it then is. Raises OSError for a refused write."""
+    return _set(before, before.lasting, root)
+
+
+def _require(before: Pool, count: int, root: str | os.PathLike[str]) -> None:
+    """Refuse what cannot be: for it the kernel would gather all that is free, and starve others meanwhile."""
+    whole = topology(root).nodes[before.node].memory_total
+    if count * before.size > whole > 0:
+        raise OSError(
+            errno.ENOMEM,
+            f"{count} pages of {show_size(before.size)} are more than the {show_size(whole)} of node "
+            f"{before.node}: ask for fewer",
+        )
+
+
 def _count(pages: SupportsIndex) -> int:
     count = pages.__index__()
     if count < 0:
         raise ValueError(f"pages must be >= 0, not {count}: give_back() takes pages out")
     return count
+
+
+def _base(root: str | os.PathLike[str]) -> str:
+    return os.fspath(root).rstrip("/")
 
 
 def _folder(base: str, node: int) -> str:
@@ -149,7 +171,7 @@ def _of_node(base: str, node: int) -> dict[int, Pool]:
 
 def _set(before: Pool, lasting: int, root: str | os.PathLike[str]) -> Pool:
     """Write the pool's number, and read what came of it."""
-    base = os.fspath(root)
+    base = _base(root)
     path = f"{_folder(base, before.node)}/hugepages-{before.size >> 10}kB/nr_hugepages"
     try:
         fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)

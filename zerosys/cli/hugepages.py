@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 
+from zerosys.cli.arguments import count
 from zerosys.cli.table import table
 from zerosys.cli.usage import Help, Parser, Part
 from zerosys.sizes import show_size
@@ -53,20 +55,14 @@ def parser(prog: str) -> argparse.ArgumentParser:
         ("give-back", "take pages out of the pools"),
     ):
         change = part(name, summary)
-        change.add_argument("count", metavar="COUNT", type=_count, help="how many pages on each node")
-        change.add_argument("--node", required=True, metavar="NODES", help="of which nodes, such as 0 or 0-1")
+        change.add_argument("count", metavar="COUNT", type=count, help="how many pages on each node")
+        change.add_argument("--node", required=True, metavar="NODES", help="of which nodes, such as 0-1: all, or none")
         change.add_argument("--size", help="of which page size, such as 2MiB (default: the kernel's default)")
         if name == "reserve":
             change.add_argument(
                 "--partial", action="store_true", help="keep what is granted, where that is less"
             )
     return made
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no count of pages")
-    return int(text)
 
 
 def main(argv: list[str], prog: str) -> int:
@@ -89,17 +85,20 @@ def _change(chosen: argparse.Namespace, prog: str) -> tuple[list[Pool], bool]:
     from zerosys.selection import node_set
 
     changed, short = [], False
-    for node in sorted(node_set(chosen.node)):
-        if chosen.part == "give-back":
-            changed.append(hugepages.give_back(chosen.count, node, chosen.size))
-            continue
-        before = hugepages.pool(node, chosen.size)
-        after = hugepages.reserve(chosen.count, node, chosen.size, strict=not chosen.partial)
-        granted = after.lasting - before.lasting
-        if granted < chosen.count:
-            short = True
-            print(f"{prog}: node {node} granted {granted} of {chosen.count} pages", file=sys.stderr)
-        changed.append(after)
+    with ExitStack() as undo:  # on all the nodes, or on none
+        for node in sorted(node_set(chosen.node)):
+            before = hugepages.pool(node, chosen.size)
+            if chosen.part == "give-back":
+                after = hugepages.give_back(chosen.count, node, chosen.size)
+            else:
+                after = hugepages.reserve(chosen.count, node, chosen.size, strict=not chosen.partial)
+                granted = after.lasting - before.lasting
+                if granted < chosen.count:
+                    short = True
+                    print(f"{prog}: node {node} granted {granted} of {chosen.count} pages", file=sys.stderr)
+            undo.callback(hugepages.restore, before)
+            changed.append(after)
+        undo.pop_all()
     return changed, short
 
 

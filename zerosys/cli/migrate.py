@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from zerosys.cli.arguments import process
 from zerosys.cli.table import plain, table
 from zerosys.cli.usage import Help, Parser
 
@@ -35,19 +36,11 @@ def parser(prog: str) -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=Help,
     )
-    made.add_argument("pid", metavar="PID", type=_pid, help='a process\'s number, or "self"')
+    made.add_argument("pid", metavar="PID", type=process, help='a process\'s number, or "self"')
     made.add_argument("old", metavar="FROM", help="nodes, such as 0, 0-1 or all")
     made.add_argument("new", metavar="TO", help="nodes")
     made.add_argument("--json", action="store_true", help="print it as JSON")
     return made
-
-
-def _pid(text: str) -> int:
-    if text == "self":
-        return 0
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is no process's number, nor self")
-    return int(text)
 
 
 class Census:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from zerosys.cli.arguments import count, process
 from zerosys.cli.usage import Help, Parser
 
 EXAMPLES = """examples:
@@ -28,31 +29,17 @@ def parser(prog: str) -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=Help,
     )
-    made.add_argument("pids", metavar="PID", nargs="+", type=_pid, help='a process\'s number, or "self"')
+    made.add_argument("pids", metavar="PID", nargs="+", type=process, help='a process\'s number, or "self"')
     made.add_argument("--json", action="store_true", help="print it as JSON")
     made.add_argument("--each", action="store_true", help="list every mapping instead")
     made.add_argument(
         "--largest",
-        type=_count,
+        type=count,
         default=20,
         metavar="N",
         help="how many of what is mapped are listed one by one; 0 lists all (default: %(default)s)",
     )
     return made
-
-
-def _pid(text: str) -> int:
-    if text == "self":
-        return 0
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is no process's number, nor self")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no count")
-    return int(text)
 
 
 def main(argv: list[str], prog: str) -> int:

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 
+from zerosys.cli.arguments import count
 from zerosys.cli.usage import Help, Parser
 
 EXAMPLES = """examples:
@@ -35,7 +36,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
         formatter_class=Help,
     )
     made.add_argument(
-        "-n", "--iterations", type=_count, metavar="N",
+        "-n", "--iterations", type=count, metavar="N",
         help="how often (default: until it is left on a terminal, else once)",
     )  # fmt: skip
     made.add_argument(
@@ -43,18 +44,12 @@ def parser(prog: str) -> argparse.ArgumentParser:
         help="the time between two looks (default: %(default)s)",
     )  # fmt: skip
     made.add_argument(
-        "-p", "--processes", type=_count, default=10, metavar="N",
+        "-p", "--processes", type=count, default=10, metavar="N",
         help="how many processes, the largest first (default: %(default)s)",
     )  # fmt: skip
     made.add_argument("--json", action="store_true", help="print it as JSON, a line each time")
     made.add_argument("--plain", action="store_true", help="text below text, also on a terminal")
     return made
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no count")
-    return int(text)
 
 
 def _seconds(text: str) -> float:
