@@ -31,7 +31,7 @@ LAYERS = [
         nodes machine selection affinity policy
         locality devices routes gpus visible nvml cuda_driver trail
         numa_maps whereabouts moving migration weights homing abilities
-        limits cgroups locking
+        limits cgroups locking timeouts
         attached logout extant pinned
         """,
         """

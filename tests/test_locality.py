@@ -257,12 +257,20 @@ def test_pci_addresses_are_read_in_every_form(text, address):
     assert pci_address(text) == address
 
 
+LONG = "9" * 5000
+
+
 @pytest.mark.parametrize(
-    "selector", ["pci:", "pci:x", "pci:1", "cuda:x", "cuda:-1", "cuda:", "gpu:x", "usb:1", "eth0", ""]
+    "selector",
+    [
+        *("pci:", "pci:x", "pci:1", "cuda:x", "cuda:-1", "cuda:", "gpu:x", "usb:1", "eth0", ""),
+        *("file:a\0b", f"ip:{LONG}", f"cuda:{LONG}", f"gpu:{LONG}", f"pci:{LONG}:x", f"usb:{LONG}"),
+    ],
 )
 def test_selectors_that_cannot_be_read_are_value_errors(selector):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError) as wrong:
         node_of(selector)
+    assert selector.partition(":")[2][:1] in str(wrong.value) and len(str(wrong.value)) < 250
 
 
 @pytest.mark.parametrize(

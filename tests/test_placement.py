@@ -1,6 +1,7 @@
 """Where pages lie, asked without touching, and moving them, on whatever machine this is."""
 
 import errno
+import math
 import mmap
 import os
 import pickle
@@ -142,6 +143,27 @@ def test_a_region_that_ran_out_of_time_keeps_its_policy():
         assert region.policy == Preferred(NODE) == policy_of(region)
         assert region.move_to(NODE, timeout=60, offset=up.value.offset).nodes == {NODE: 3072}
         assert region.policy == Bind(NODE)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "text"),
+    [
+        ({"timeout": -1}, ValueError, "timeout must be 0 seconds or more, not -1.0"),
+        ({"timeout": math.nan}, ValueError, "timeout must be 0 seconds or more, not nan"),
+        ({"timeout": -(10**400)}, ValueError, "timeout must be 0 seconds or more"),
+        ({"timeout": "1"}, TypeError, "timeout must be seconds, a number, not '1'"),
+        ({"timeout": True}, TypeError, "timeout must be seconds, a number, not True"),
+        ({"offset": -PAGE}, ValueError, "offset must be whole pages"),
+        ({"offset": 2**64}, ValueError, "offset must be whole pages"),
+        ({"offset": PAGE + 1}, ValueError, "offset must be whole pages"),
+        ({"offset": 1.5}, TypeError, "integer"),
+    ],
+)
+def test_a_time_or_an_offset_that_is_none_is_refused(words, error, text):
+    with pages(2, touch=True) as memory:
+        with pytest.raises(error, match=text):
+            move_to(memory, NODE, **words)
+        assert move_to(memory, NODE, timeout=10**400, offset=2 * PAGE).nodes == {NODE: 2}
 
 
 def test_the_end_of_the_time_survives_pickling():

@@ -39,7 +39,7 @@ def pci_address(text: str) -> str:
         domain, bus, device = (int(part, 16) for part in parts)
         return f"{domain:04x}:{bus:02x}:{device:02x}.{int(function or '0', 16):x}"
     except ValueError:
-        raise ValueError(f"{text!r} is no PCI address such as 0000:3b:00.0 or 3b:00.0") from None
+        raise ValueError(f"{text[:80]!r} is no PCI address such as 0000:3b:00.0 or 3b:00.0") from None
 
 
 def netdev_folders(base: str, name: str) -> list[str]:
@@ -80,6 +80,8 @@ def ip_folders(base: str, host: str) -> list[str]:
         return netdev_folders(base, interface_to(host))
     except PlacementError:
         raise
+    except UnicodeError as wrong:
+        raise ValueError(f"ip:{host[:80]}: no host has such a name") from wrong
     except OSError as refusal:
         raise missing(f"ip:{host}", refusal.strerror or str(refusal)) from refusal
 

@@ -28,8 +28,8 @@ def cuda_address(base: str, word: str, trail: Trail) -> tuple[str, CudaDevice | 
     The driver counts the devices. Where it may be asked only at a cost, what it would say is
     reckoned from the list of GPUs: exactly, unless these are of different models, which it sorts itself.
     """
-    if not (word.isascii() and word.isdigit()):
-        raise ValueError(f"cuda:{word}: write cuda:0 for CUDA's first device; gpu: takes a UUID")
+    if not _is_number(word):
+        raise ValueError(f"cuda:{word[:80]}: write cuda:0 for CUDA's first device; gpu: takes a UUID")
     number = int(word)
     live = not base
     devices = _ask_here(trail) if live else None
@@ -83,18 +83,22 @@ def gpu_address(base: str, word: str, trail: Trail) -> str:
     if ":" in word:
         return pci_address(word)
     gpus, parent_of = known_gpus(base, trail)
-    if word.isascii() and word.isdigit():
+    if _is_number(word):
         gpus = gpus or _display_controllers(base)
         if int(word) < len(gpus):
             return gpus[int(word)].address
         raise missing(f"gpu:{word}", f"this machine has {len(gpus)} GPUs")
     if not word.startswith(("GPU-", "MIG-")):
-        raise ValueError(f"gpu:{word}: a number, a UUID (GPU-..., MIG-...), or a PCI address")
+        raise ValueError(f"gpu:{word[:80]}: a number, a UUID (GPU-..., MIG-...), or a PCI address")
     found = by_uuid(word, gpus, parent_of)
     if found is None:
         have = ", ".join(gpu.uuid or gpu.address for gpu in gpus) or "none"
         raise missing(f"gpu:{word}", f"no GPU, or more than one, has this UUID (known: {have})")
     return found.address
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) < 10  # more GPUs than there are
 
 
 def known_gpus(base: str, trail: Trail) -> tuple[list[Gpu], Callable[[str], str | None]]:

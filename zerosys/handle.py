@@ -16,7 +16,7 @@ from typing import Any, NoReturn, Self
 
 from zerosys._descriptor import Descriptor, own
 from zerosys._rights import receive_fds, send_fds
-from zerosys.names import waiting
+from zerosys.timeouts import waiting
 
 _HEAD = struct.Struct("!8sII")  # magic, version, bytes of JSON that follow
 _MAGIC = b"zerosys\0"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
 from zerosys.errors import PlacementError
@@ -14,7 +15,7 @@ from zerosys.machine import node_ids, topology
 from zerosys.nodes import format
 from zerosys.record import Record
 from zerosys.selection import one_node
-from zerosys.sizes import parse_size, show_size
+from zerosys.sizes import parse_size, rough_size, show_size
 from zerosys.sysfs import number, numbered, sizes
 
 if TYPE_CHECKING:
@@ -137,13 +138,13 @@ def _require(before: Pool, count: int, root: str | os.PathLike[str]) -> None:
     if count * before.size > whole > 0:
         raise OSError(
             errno.ENOMEM,
-            f"{count} pages of {show_size(before.size)} are more than the {show_size(whole)} of node "
+            f"{count} pages of {show_size(before.size)} are more than the {rough_size(whole)} of node "
             f"{before.node}: ask for fewer",
         )
 
 
 def _count(pages: SupportsIndex) -> int:
-    count = pages.__index__()
+    count = index(pages)
     if count < 0:
         raise ValueError(f"pages must be >= 0, not {count}: give_back() takes pages out")
     return count

@@ -16,6 +16,7 @@ from zerosys.cgroups import hugetlb_cgroups, memory_cgroups
 from zerosys.machine import RECLAIMABLE, node_ids
 from zerosys.nodes import Spec, format, parse, parse_list
 from zerosys.selection import one_node
+from zerosys.sizes import rough_size
 from zerosys.sysfs import lines, number, sizes, text, thread_status
 
 _FORCE = "or pass force=True, and the kernel may kill this process or another"
@@ -63,7 +64,7 @@ class Headroom:
             if room is not None:
                 name = cgroup.controller.maximum
                 yield Limit(
-                    f"cgroup {cgroup.folder} ({name} is {_readable(cgroup.maximum() or 0)})",
+                    f"cgroup {cgroup.folder} ({name} is {rough_size(cgroup.maximum() or 0)})",
                     room,
                     f"raise {name} there (a container's memory limit, systemd's MemoryMax)",
                 )
@@ -81,7 +82,7 @@ class Headroom:
         if tightest.available < size:
             raise OSError(
                 errno.ENOMEM,
-                f"{_readable(size)} asked, but {tightest.what} has {_readable(tightest.available)} left: "
+                f"{rough_size(size)} asked, but {tightest.what} has {rough_size(tightest.available)} left: "
                 f"{tightest.remedy}",
             )
 
@@ -134,7 +135,7 @@ class Headroom:
             setting, where = f"{folders[0]}/nr_hugepages", f"of {_node_text(self._nodes)}"
         spare = _number(f"{whole}/nr_overcommit_hugepages") - _number(f"{whole}/surplus_hugepages")
         return Limit(
-            f"the pool of {_readable(page)} pages {where}",
+            f"the pool of {rough_size(page)} pages {where}",
             (max(free, 0) + max(spare, 0)) * page,
             f"write a larger number to {setting}, or take base pages",
         )
@@ -178,13 +179,3 @@ def _number(file: str) -> int:
 
 def _node_text(nodes: frozenset[int]) -> str:
     return f"node{'s' if len(nodes) > 1 else ''} {format(nodes)}"
-
-
-def _readable(size: int) -> str:
-    """*size* in the largest unit that keeps three digits, for people."""
-    amount, unit = float(size), "bytes"
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
-        if abs(amount) < 1024 or unit == "EiB":
-            break
-        amount /= 1024
-    return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.4g} {unit}"

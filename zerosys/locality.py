@@ -63,9 +63,9 @@ def node_of(selector: str, *, root: str | os.PathLike[str] = "/") -> Affinity:
     if not isinstance(selector, str):
         raise TypeError(f"a selector is text such as 'cuda:0', not {selector!r}")
     kind, colon, name = selector.partition(":")
-    if not colon or kind not in KINDS or not name.strip():
+    if not colon or kind not in KINDS or not name.strip() or "\0" in name:
         raise ValueError(
-            f"{selector!r} names no device: write {', '.join(f'{kind}:' for kind in KINDS)} and which"
+            f"{selector[:80]!r} names no device: write {', '.join(f'{kind}:' for kind in KINDS)} and which"
         )
     base = os.fspath(root).rstrip("/")
     trail = Trail()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from operator import index
 
 from zerosys import _numa
 from zerosys.errors import PlacementError
@@ -30,7 +31,7 @@ def migrate(pid: SupportsIndex, old: Spec, new: Spec) -> int:
     be had.
     The kernel is not to be interrupted in it, about a second a GiB. See migrate_pages(2).
     """
-    whose = pid.__index__()
+    whose = index(pid)
     from_nodes, to_nodes = node_set(old), node_set(new)
     try:
         return _numa.migrate_pages(whose, from_nodes, to_nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from operator import index
 from typing import TYPE_CHECKING
 
 from zerosys import _numa, pinned
@@ -14,6 +15,7 @@ from zerosys.flags import MoveFlag
 from zerosys.policy import why_not
 from zerosys.refusal import may_move_all
 from zerosys.selection import one_node
+from zerosys.timeouts import waiting
 from zerosys.whereabouts import HasFileno, Placement, explained, placement
 
 if TYPE_CHECKING:
@@ -42,8 +44,9 @@ def move_to(
     With *timeout*, in seconds, the pages go in slices of 4 MiB (at least a page), and
     MoveTimeout comes after the one in which the time was up; its ``offset`` says where to
     go on: *offset* leaves out the bytes before it. The look at all pages at the end comes on top.
+    Raises ValueError for a *timeout* below 0 and an *offset* that is not whole pages of the memory.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None else time.monotonic() + waiting(timeout)
     target = one_node(node)
     with pages_of(memory) as extent:
         pinned.refuse_moving(extent.address, extent.length)
@@ -70,7 +73,7 @@ def move_to(
 
 def _move(extent: Extent, node: int, offset: int, deadline: float | None) -> None:
     """Try every page from *offset* on, with as much right as there is; raise for those that refused."""
-    page = extent.page_size
+    page, offset = extent.page_size, index(offset)
     if not 0 <= offset <= extent.length or offset % page:
         raise ValueError(f"offset must be whole pages of {page} bytes, up to {extent.length}, not {offset}")
     step = extent.length if deadline is None else max(SLICE, page)

@@ -22,6 +22,7 @@ from zerosys._descriptor import Descriptor, own
 from zerosys._splice import AT_SYMLINK_FOLLOW, linkat
 from zerosys.errors import NotReady, Unsupported
 from zerosys.sizes import show_size
+from zerosys.timeouts import waiting
 
 SHM = "/dev/shm"
 _LONGEST = 255  # NAME_MAX
@@ -114,16 +115,6 @@ def publish(fd: Descriptor, path: str, *, keep: bool) -> None:
         raise FileExistsError(
             errno.EEXIST, f"{refusal.strerror}; attach to it, unlink it, or take another name", path
         ) from None
-
-
-def waiting(timeout: float) -> float:
-    """*timeout* if it is seconds that can be waited. Raises TypeError or ValueError for anything else."""
-    if isinstance(timeout, bool) or not hasattr(timeout, "__float__"):
-        raise TypeError(f"timeout must be seconds, a number, not {timeout!r}")
-    seconds = float(timeout)
-    if not seconds >= 0:  # nan, too
-        raise ValueError(f"timeout must be 0 seconds or more, not {timeout!r}")
-    return seconds
 
 
 def join(name: str, *, read_only: bool, timeout: float) -> tuple[Descriptor, str, os.stat_result]:

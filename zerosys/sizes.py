@@ -46,3 +46,13 @@ def show_size(count: int) -> str:
         if count and count % factor == 0:
             return f"{count // factor} {unit}"
     return f"{count} bytes"
+
+
+def rough_size(count: int) -> str:
+    """*count* bytes in the unit that people would say it in, to three digits or four: "21.23 GiB"."""
+    amount, unit = float(count), "bytes"
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+        if abs(amount) < 1024 or unit == "EiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.4g} {unit}"

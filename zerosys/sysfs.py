@@ -46,7 +46,8 @@ def lines(path: str) -> list[str]:
 def number(path: str) -> int | None:
     """The whole number that the file says; None where it says none."""
     said = text(path) or ""
-    return int(said) if said.removeprefix("-").isdigit() else None
+    digits = said.removeprefix("-")
+    return int(said) if digits.isascii() and digits.isdigit() else None
 
 
 def entries(folder: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from operator import index
 
 from zerosys.errors import PlacementError, Unsupported
 from zerosys.machine import node_ids
@@ -41,7 +42,7 @@ def set_interleave_weight(
     Raises ValueError for a weight that is none, PlacementError(ENODEV) for an unknown
     node, Unsupported as interleave_weights(), PermissionError for who is not root.
     """
-    id, pages = node.__index__(), weight.__index__()
+    id, pages = index(node), index(weight)
     if not 0 <= pages <= 255:
         raise ValueError(f"weight must be 1 to 255 pages, or 0 for the kernel's choice, not {pages}")
     known = interleave_weights(root)

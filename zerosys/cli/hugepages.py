@@ -56,7 +56,9 @@ def parser(prog: str) -> argparse.ArgumentParser:
     ):
         change = part(name, summary)
         change.add_argument("count", metavar="COUNT", type=count, help="how many pages on each node")
-        change.add_argument("--node", required=True, metavar="NODES", help="of which nodes, such as 0-1: all, or none")
+        change.add_argument(
+            "--node", required=True, metavar="NODES", help="of which nodes, such as 0-1: all, or none"
+        )
         change.add_argument("--size", help="of which page size, such as 2MiB (default: the kernel's default)")
         if name == "reserve":
             change.add_argument(

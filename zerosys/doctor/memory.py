@@ -12,7 +12,7 @@ from zerosys.doctor.reading import chosen, text
 from zerosys.locking import may_lock_all
 from zerosys.machine import topology
 from zerosys.names import SHM, huge_mounts
-from zerosys.sizes import show_size
+from zerosys.sizes import rough_size, show_size
 
 _ENOUGH = 64 << 20  # what a first region, a ring or a registration wants
 
@@ -31,16 +31,6 @@ def check(root: Path) -> list[Finding]:
     ]
 
 
-def about(size: int) -> str:
-    """*size* bytes to three digits, for people."""
-    amount, unit = float(size), "bytes"
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024 or unit == "TiB":
-            break
-        amount /= 1024
-    return f"{amount:.3g} {unit}" if amount < 1000 else f"{amount:.0f} {unit}"
-
-
 def _cgroups(root: Path) -> Finding:
     limits = [(group.maximum(), group.room(1 << 62), group) for group in memory_cgroups(root)]
     bounded = [
@@ -54,7 +44,7 @@ def _cgroups(root: Path) -> Finding:
     return Finding(
         "cgroup memory limit",
         "limited" if tight else "ok",
-        f"{about(room)} of {about(maximum)} left ({file})",
+        f"{rough_size(room)} of {rough_size(maximum)} left ({file})",
         f"echo max > {file} (a container: docker run --memory)" if tight else None,
     )
 
@@ -151,7 +141,7 @@ def _shm() -> Finding:
     return Finding(
         SHM,
         "ok" if free > _ENOUGH else "limited",
-        f"{about(free)} free of {about(size)}",
+        f"{rough_size(free)} free of {rough_size(size)}",
         None
         if free > _ENOUGH
         else f"mount -o remount,size=50% {SHM} (docker run --shm-size=1g), or remove: zerosys region gc",
@@ -166,7 +156,7 @@ def _swap(root: Path) -> Finding:
     return Finding(
         "swap",
         "ok" if may_lock_all() else "limited",
-        f"{about(total)}: memory that is not locked may leave its node for the disk",
+        f"{rough_size(total)}: memory that is not locked may leave its node for the disk",
         None if may_lock_all() else "lock=True where it matters, or swapoff -a",
     )
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from zerosys import sysfs
+
 
 def text(file: Path) -> str | None:
     """What *file* says, stripped; None where it cannot be read."""
     try:
-        return file.read_text().strip()
+        return sysfs.text(str(file))
     except OSError:
         return None
 
 
 def number(file: Path) -> int | None:
     """The number in *file*; None where there is none."""
-    said = text(file)
-    return int(said) if said is not None and said.lstrip("-").isdigit() else None
+    try:
+        return sysfs.number(str(file))
+    except OSError:
+        return None
 
 
 def chosen(file: Path) -> str | None:
