@@ -9,7 +9,8 @@ import sys
 
 from zerosys.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
 """
 
 

@@ -6,12 +6,18 @@ as `# consumer.py` is saved under that name instead. Shell blocks run under bash
 the path. `python documented.py PAGE WHERE` is the child that does it.
 """
 
+import itertools
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from commands import installed
+
+from zerosys.cli import TOOLS
 
 PLACES = ("here", "guest", "gpu")
 LANGUAGES = ("python", "sh", "cython", "c")
@@ -41,8 +47,12 @@ def blocks(page: Path) -> list[Block]:
 
 
 def wrong(page: Path) -> list[str]:
-    """A sentence for each block of *page* whose mark is missing or unknown."""
-    return [
+    """A sentence for each block of *page* whose mark is missing or unknown, or that has no fence for one."""
+    unfenced = [
+        f"{page.name}:{number}: code that is only indented, and runs nowhere: fence it"
+        for number in _indented(page.read_text().splitlines())
+    ]
+    return unfenced + [
         f"{page.name}:{block.line}: a block of {block.language or 'no language'} marked {block.place!r}"
         for block in blocks(page)
         if not (
@@ -50,6 +60,17 @@ def wrong(page: Path) -> list[str]:
             or (block.language in LANGUAGES and block.place in PLACES)
         )
     ]
+
+
+def _indented(lines: list[str]) -> Iterator[int]:
+    """The lines on which a block begins that is code by its indent alone."""
+    fenced = listed = False
+    for number, (before, line) in enumerate(itertools.pairwise(["", *lines]), 1):
+        fenced ^= line.startswith("```")
+        if line and not line.startswith(" "):
+            listed = line.startswith(("- ", "* ", "1. "))
+        if not fenced and not listed and not before.strip() and line.startswith("    "):
+            yield number
 
 
 def run(page: Path, place: str) -> None:
@@ -73,10 +94,7 @@ def run(page: Path, place: str) -> None:
 def child(page: Path, place: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run *page* for *place* in *folder*, in an interpreter of its own."""
     tree = Path(__file__).resolve().parent.parent
-    scripts = folder / "bin"
-    scripts.mkdir()
-    (scripts / "zerosys").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m zerosys "$@"\n')
-    (scripts / "zerosys").chmod(0o755)
+    scripts = installed(folder / "bin", *(f"zerosys-{tool}" for tool in TOOLS))
     (scripts / "python").symlink_to(sys.executable)
     environment = os.environ | {"PYTHONPATH": str(tree), "PATH": f"{scripts}:{os.environ['PATH']}"}
     return subprocess.run(

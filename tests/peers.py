@@ -16,7 +16,10 @@ PACKAGES = {
     "haproxy": "haproxy",
     "mkfs.xfs": "xfsprogs",
     "modprobe": "kmod",
+    "migratepages": "numactl",
     "nginx": "nginx",
+    "numactl": "numactl",
+    "numastat": "numactl",
     "pv": "pv",
     "socat": "socat",
 }

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from needs import need
 
 from zerosys.cli.bench import SUBJECTS, memory, report, setup
 from zerosys.cli.bench.measure import Measure, Row, WrongAnswer, check
@@ -118,3 +120,14 @@ def test_round_trips_through_rings_are_measured():
     small, large = ring.measures(1, 200)
     assert small.rows[0].label == "median" and small.rows[0].value <= small.rows[-1].value
     assert large.name == "ring round trip, 4096 bytes"
+
+
+def test_it_spawns_from_the_script_that_dev_makes():
+    """What multiprocessing spawns reads the script again, and must not run it."""
+    script = Path(sys.executable).with_name("zerosys")
+    need("script", None if script.exists() else "./dev build has made no zerosys beside this Python")
+    done = subprocess.run(
+        [script, "bench", "ring", "--rounds", "1"], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ring round trip" in done.stdout

@@ -36,8 +36,12 @@ def test_a_block_without_a_mark_and_one_that_fails_are_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "```python\n1 / 0\n```\n\n```python here\nx = 1\n```\n\n```python here\nassert x == 2\n```\n"
+        "- an item\n\n    and more of it\n\nAs here:\n\n    code without a fence\n"
     )
-    assert documented.wrong(page) == ["page.md:2: a block of python marked ''"]
+    assert documented.wrong(page) == [
+        "page.md:18: code that is only indented, and runs nowhere: fence it",
+        "page.md:2: a block of python marked ''",
+    ]
     folder = tmp_path / "run"
     folder.mkdir()
     done = documented.child(page, "here", folder)

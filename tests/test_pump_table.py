@@ -1,4 +1,4 @@
-"""Every row of docs/pump.md: both lines are run, and what they write and print is compared byte by byte."""
+"""Every row of the pages about replaced lines: both are run, and what they write and print is compared."""
 
 import contextlib
 import os
@@ -14,18 +14,25 @@ from commands import installed
 from ends import Background, read_all
 from peers import SEARCHED, free_port, tool
 
+from zerosys.cli import TOOLS
+
 TREE = Path(__file__).resolve().parent.parent
 DATA = os.urandom(1_234_567)
 _ROW = re.compile(r"^\| `(.+?)` \| `(.+?)` \| (.*?) ?\|$", re.MULTILINE)
+PAGES = ("docs/pump.md", "docs/howto/replace-numactl-pv-socat.md")
 ROWS = [
     tuple(part.replace(r"\|", "|") for part in row)
-    for row in _ROW.findall((TREE / "docs/pump.md").read_text())
+    for page in PAGES
+    for row in _ROW.findall((TREE / page).read_text())
 ]
+RIVALS = ("migratepages", "numactl", "numastat", "pv", "socat")
+# What runs where a row places it: it tells where it was placed.
+SOLVER = "#!/bin/sh\nnumactl --show\n"
 
 
 def test_every_rival_is_in_the_table():
     words = {word for rival, _, _ in ROWS for word in rival.split()}
-    assert {"pv", "cat", "socat", "tee"} <= words
+    assert {"cat", "tee", *RIVALS} <= words
     assert len(ROWS) > 20
 
 
@@ -110,6 +117,8 @@ def run(line: str, text: str, folder: Path, path: Path):
     folder.mkdir()
     (folder / "in").write_bytes(DATA)
     (folder / "log").write_bytes(b"before\n")
+    (folder / "solver").write_text(SOLVER)
+    (folder / "solver").chmod(0o755)
     environment = os.environ | {
         "PATH": f"{path}:{SEARCHED}",
         "PYTHONPATH": str(TREE),
@@ -132,10 +141,10 @@ def run(line: str, text: str, folder: Path, path: Path):
 
 @pytest.mark.parametrize(("rival", "ours", "text"), ROWS, ids=[rival for rival, _, _ in ROWS])
 def test_both_lines_give_the_same_bytes(rival, ours, text, tmp_path):
-    for name in ("pv", "socat"):
+    for name in RIVALS:
         if name in rival.split():
             tool(name)
-    path = installed(tmp_path / "bin")
+    path = installed(tmp_path / "bin", *(f"zerosys-{name}" for name in TOOLS))
     theirs = run(rival, text, tmp_path / "theirs", path)
     assert run(ours, text, tmp_path / "ours", path) == theirs
     assert theirs[0] == 0

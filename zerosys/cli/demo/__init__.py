@@ -29,7 +29,10 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "--node", type=int, help="where the memory shall lie (default: the receiver's own node)"
     )
     made.add_argument(
-        "--pages", default="auto", choices=("auto", "base", "thp", "2M", "1G"), help="(default: %(default)s)"
+        "--pages",
+        default="auto",
+        choices=("auto", "base", "thp", "2M", "1G"),
+        help="the kind of pages (default: %(default)s)",
     )
     made.add_argument("--rounds", type=int, default=3, help="timed rounds of each way (default: %(default)s)")
     made.add_argument(
