@@ -88,6 +88,47 @@ def test_things_go_back_in_order():
     assert back == ["a", "b", "c"]
 
 
+class Lost(Event):
+    """What a stream's failure makes of its events: whoever asks is told, again and again."""
+
+    def query(self):
+        raise RuntimeError("the device is lost")
+
+    synchronize = query
+
+
+def test_an_event_that_raises_is_told_once_and_goes_back_with_what_comes_after():
+    returns, back, last = Returns(), [], Event()
+    for event, name in ((Lost(), "a"), (Lost(), "b"), (last, "c")):
+        returns.add(event, lambda name=name: back.append(name))
+    for wait in (False, True):
+        with pytest.raises(RuntimeError, match="lost"):
+            returns.reap(wait=wait)
+    returns.reap()
+    assert back == [] and len(returns) == 3
+    last.happened = True
+    returns.reap()
+    assert back == ["a", "b", "c"] and len(returns) == 0
+
+
+def test_a_ring_outlives_an_event_that_raises():
+    with StreamRing.create(4096, "i4") as ring, ring.writer() as w:
+        with ring.reader() as r:
+            w.write(np.arange(1024, dtype="i4"))
+            r.peek(600).release(after=Lost())
+            with pytest.raises(RuntimeError, match="lost"):
+                r.peek(1)
+            assert w.room_now == 0  # the device may be at it still
+            r.peek(100).release()
+            with r.peek(1) as window:
+                assert window[0] == 700 and w.room_now == 700
+            r.peek(10).release(after=Lost())
+            with pytest.raises(RuntimeError, match="lost"):
+                r.close()
+        w.close()
+        ring.close()  # nothing is left of the reader
+
+
 def test_a_window_is_released_when_the_device_is_done():
     with StreamRing.create(4096, "i4") as ring, ring.writer() as w, ring.reader() as r:
         w.write(np.arange(1024, dtype="i4"))

@@ -74,26 +74,43 @@ def _said(value: Any) -> Any:
 
 
 class Returns:
-    """Things to be given back in the order in which they were lent, each when its device is done."""
+    """Things to be given back in the order in which they were lent, each when its device is done.
+
+    Of an event that raises nobody knows whether the device is done: it is told once, and what waited
+    for it goes back together with what comes after it.
+    """
 
     def __init__(self) -> None:
         self._queue: deque[tuple[DeviceEvent | None, Callable[[], None]]] = deque()
+        self._failed: deque[Callable[[], None]] = deque()  # they wait for the first in the queue
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + len(self._failed)
 
     def add(self, after: Any, give_back: Callable[[], None]) -> None:
         """Call *give_back* when *after* (None: nothing) and all that was added before have happened."""
         self._queue.append((None if after is None else DeviceEvent(after), give_back))
 
     def reap(self, *, wait: bool = False) -> None:
-        """Give back what devices have finished with; with *wait*, all, once they have."""
+        """Give back what devices have finished with; with *wait*, all, once they have.
+
+        Raises what an event raises, once.
+        """
         while self._queue:
             event, give_back = self._queue[0]
-            if event is not None:
-                if wait:
-                    event.wait()
-                elif not event.happened():
-                    return
+            if event is not None and not self._passed(event, wait):
+                return
             self._queue.popleft()
+            while self._failed:
+                self._failed.popleft()()
             give_back()
+
+    def _passed(self, event: DeviceEvent, wait: bool) -> bool:
+        """Whether *event*, the first in the queue, has happened; after *wait* it has."""
+        try:
+            if wait:
+                event.wait()
+            return wait or event.happened()
+        except Exception:
+            self._failed.append(self._queue.popleft()[1])
+            raise

@@ -33,6 +33,20 @@ def run(script):
     return done.stdout.split(), done.stderr
 
 
+# Work that nobody waits for, on a stream of its own.
+BUSY = """
+stream, there = gpu.stream(), cuda.DevicePool(0)
+pool = cuda.SlotPool.create(2, 4096, device=0)
+work = there.acquire(4096)
+gpu.fill(work.pointer, 1, 4096, stream)
+"""
+PIPELINE = """
+import threading, time
+blocks = cuda.HostPool(device=0)
+slow = cuda.Pipeline(iter(lambda: blocks.acquire(4096), None), lambda *all: time.sleep(0.01), device=0)
+threading.Thread(target=slow.run, daemon=True).start()
+time.sleep(0.2)
+"""
 ENDS = {
     "a registration alive": "made = cuda.register(region)",
     "in a cycle": "made = cuda.register(region); cycle = [made]; cycle.append(cycle)",
@@ -49,6 +63,11 @@ ENDS = {
     "an exception": "made = cuda.register(region); seen = cuda.DeviceView(region)\n"
     "try:\n    raise KeyError\nexcept KeyError as error:\n    kept = error",
     "sys.exit in a with": "with cuda.register(region):\n    sys.exit(0)",
+    "kept for the next block": "with cuda.pinned(region, budget='1MiB'): pass",
+    "a slot that waits for a device": f"{BUSY}pool.acquire().release(after=stream)",
+    "a slot and a block that are held": f"{BUSY}slot = pool.acquire(); block = there.acquire(4096)",
+    "blocks that wait for a device": f"{BUSY}there.acquire(4096).release(after=stream)",
+    "a pipeline that a thread is in": f"{BUSY}{PIPELINE}",
 }
 
 
@@ -141,6 +160,41 @@ if not pid:
         os._exit(2)
     os._exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+""")
+    assert words == ["0"]
+
+
+def test_a_fork_while_a_thread_holds_a_lock_leaves_the_child_able_to_say_no():
+    words, _ = run("""
+import threading
+from zerosys.cuda import backend, counters, pins, working_set
+go, held = threading.Event(), threading.Barrier(5)
+def hold(lock):
+    with lock:
+        held.wait()
+        go.wait()
+for lock in (backend._loading, counters.counters.lock, pins.lock, working_set._lock):
+    threading.Thread(target=hold, args=[lock], daemon=True).start()
+held.wait()
+pid = os.fork()
+if not pid:
+    import faulthandler
+    faulthandler.dump_traceback_later(20, exit=True)
+    backend._loaded = None  # as if the first of all loads was under way
+    def bindings():
+        raise cuda.CudaError(3, "cuInit", "a fork")
+    backend._bindings = bindings
+    for call in (lambda: cuda.register(region, 0), lambda: cuda.pinned(region, device=0).__enter__()):
+        try:
+            call()
+        except cuda.CudaError as error:
+            assert error.code == 3, error
+        else:
+            os._exit(1)
+    cuda.release_pinned(), cuda.stats()
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+go.set()
 """)
     assert words == ["0"]
 

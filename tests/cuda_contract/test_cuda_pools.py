@@ -281,3 +281,40 @@ def test_a_fence_times_out(gpu):
     fence = cuda.Fence(Event())
     with pytest.raises(NotReady):
         fence.wait(0)
+
+
+def test_a_fence_that_cannot_be_made_loses_no_event(gpu):
+    cuda.Fence(0).wait(10)
+    made = gpu.watched.calls["event_create"]
+    for _ in range(5):
+        gpu.watched.refusals["event_record"] = [400]
+        with pytest.raises(cuda.CudaError, match="400"):
+            cuda.Fence(0)
+    cuda.Fence(0).wait(10)
+    assert gpu.watched.calls["event_create"] == made
+
+
+class Lost:
+    """What the failure of a stream makes of its events: whoever asks is told, again and again."""
+
+    def query(self):
+        raise RuntimeError("the device is lost")
+
+
+def test_a_pool_is_closed_whole_whatever_a_device_says(gpu):
+    pool = cuda.DevicePool(0)
+    first, second, third = (pool.acquire(SIZE * n) for n in (1, 2, 3))
+    first.release(after=Lost())
+    second.release(after=Lost())
+    third.release()
+    with pytest.raises(RuntimeError, match="lost"):
+        pool.close()
+    assert pool.closed and pool.stats() == cuda.PoolStats(0, 3, 0, 0, 0, 0, 0)
+    pool.close()
+
+
+def test_a_pool_never_masks_an_exception(gpu, caplog):
+    with pytest.raises(ZeroDivisionError), cuda.DevicePool(0) as pool:
+        pool.acquire(SIZE).release(after=Lost())
+        raise ZeroDivisionError
+    assert pool.stats().held_bytes == 0 and "the device is lost" in caplog.text

@@ -297,6 +297,15 @@ _loaded_in: int | None = None
 _loading = threading.Lock()
 
 
+def _in_child() -> None:
+    """A thread that the child has not may have been loading at the fork, and will never unlock it."""
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def load() -> Backend:
     """The back end. Raises Unsupported that says what is missing: extra, driver, a newer one, a device."""
     found = _loaded

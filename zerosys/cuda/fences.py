@@ -32,10 +32,14 @@ class Fence:
         handle = streams.handle_of(after)
         cuda = backend.load()
         self._context = cuda.context_of(handle) or context_for(None)
-        spare = _spare.get(self._context)
+        spare = _spare.setdefault(self._context, [])
         with backend.current(cuda, self._context):
             event = spare.pop() if spare else cuda.event_create()
-            cuda.event_record(event, handle)
+            try:
+                cuda.event_record(event, handle)
+            except BaseException:  # no stream of ours, say
+                spare.append(event)
+                raise
         self._event, self._ask = event, lambda: cuda.event_done(event)
 
     @property

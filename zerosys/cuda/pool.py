@@ -6,9 +6,11 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
+from types import TracebackType
 from typing import Any, Self, SupportsIndex
 
 from zerosys._buckets import Block, Buckets, Piece
+from zerosys.cuda import lifetime
 from zerosys.cuda.fences import Fence
 from zerosys.sizes import parse_size
 
@@ -87,9 +89,12 @@ class Pool(Buckets):
                 return  # another thread was faster
             try:
                 done = fence.done()
-            except BaseException:
+            except Exception:
                 # What failed on the device is the caller's to know; the piece may not be used again.
                 self._end([piece])
+                raise
+            except BaseException:  # Ctrl-C: it waits still
+                self.waiting.append((fence, piece))
                 raise
             if done:
                 self._put(piece)
@@ -116,19 +121,42 @@ class Pool(Buckets):
         return size
 
     def close(self) -> None:
-        """Give back what is free, and the rest as it comes back; acquire() makes nothing new then."""
+        """Give back what is free, and the rest as it comes back; acquire() makes nothing new then.
+
+        Waits for devices. What failed on one is raised at the end, when everything was given back.
+        """
         self.closed = True
+        failure = None
         while self.waiting:
-            with suppress(IndexError):  # another thread was faster
-                self.waiting[0][0].wait()
-            self._settle()
+            try:
+                with suppress(IndexError):  # another thread was faster
+                    self.waiting[0][0].wait()
+                self._settle()
+            except Exception as error:
+                failure = failure or error
+                self._drop_failed()
         self.trim()
+        if failure is not None:
+            raise failure
+
+    def _drop_failed(self) -> None:
+        """End the pieces whose device failed."""
+        with suppress(Exception):  # one of them is raised already
+            self._settle()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; an exception is never masked by what failed on a device."""
+        try:
+            self.close()
+        except Exception as failure:
+            if error is None:
+                raise
+            lifetime.log.warning("%s: %s", type(self).__name__, failure)
 
     def stats(self) -> PoolStats:
         """The counts of now."""

@@ -6,6 +6,7 @@ were not used for longest make room for others.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -33,6 +34,15 @@ class _Kept:
 # The least recently used first. Reentrant: the collector may end a block while this thread is in another.
 _kept: OrderedDict[Key, _Kept] = OrderedDict()
 _lock = threading.RLock()
+
+
+def _in_child() -> None:
+    """The child has the lock as it was at the fork, held perhaps by a thread that it has not."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 @contextmanager
