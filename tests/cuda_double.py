@@ -77,7 +77,8 @@ class Double:
         self._ids = itertools.count(1)
         self._handles = itertools.count(0x5000, 0x10)
         self._primaries: dict[int, Context] = {}
-        self._streams: dict[int, deque[Callable[[], None]]] = {0: deque()}
+        default: deque[Callable[[], None]] = deque()
+        self._streams = {0: default, 1: default, 2: default}  # 1 and 2 are names of it
         self._events: dict[int, Event] = {}
         self._asked: dict[int, int] = {}  # how often each event was, since it was recorded
         self._thread = threading.local()

@@ -458,3 +458,48 @@ def test_ctrl_c_ends_a_wait_for_a_device(gpu):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Busy:
+    """Device memory that a stream is still at, as an array of CuPy's tells it."""
+
+    def __init__(self, pointer, size, stream):
+        self.__cuda_array_interface__ = {
+            "shape": (size,), "typestr": "|u1", "data": (pointer, False), "version": 3, "stream": stream,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("taken_by", ["copy from", "copy to", "view"])
+def test_device_memory_is_taken_after_the_stream_that_is_at_it(gpu, taken_by):
+    theirs, ours = gpu.stream(), gpu.stream()
+    host = numpy.full(SIZE, 1, "u1")
+    with gpu.memory(SIZE) as pointer:
+        gpu.fill(pointer, 7, SIZE, theirs)
+        busy = Busy(pointer, SIZE, theirs)
+        if taken_by == "copy from":
+            cuda.copy(host, busy, ours)
+            assert (host == 7).all()
+        elif taken_by == "copy to":
+            cuda.copy(busy, host, ours)
+            gpu.finish(theirs)
+            host[:] = 0
+            cuda.copy(host, Busy(pointer, SIZE, None), ours)
+            assert (host == 1).all()  # the copy came last
+        else:
+            with cuda.DeviceView(busy, "inout", ours) as view:
+                gpu.fill(view.pointer, 9, SIZE, ours)
+            cuda.copy(host, Busy(pointer, SIZE, None), ours)
+            gpu.finish(theirs)
+            cuda.copy(host, Busy(pointer, SIZE, None), ours)
+            assert (host == 9).all()
+
+
+@pytest.mark.parametrize("stream", [None, 0, 1, 2])
+def test_the_default_streams_are_names_that_a_producer_may_use(gpu, stream):
+    host = numpy.zeros(SIZE, "u1")
+    with gpu.memory(SIZE) as pointer:
+        gpu.fill(pointer, 7, SIZE)
+        assert cuda.copy(host, Busy(pointer, SIZE, stream), gpu.stream()) == SIZE
+        if stream is not None:
+            assert (host == 7).all()
+        gpu.finish(0)

@@ -9,6 +9,7 @@ from zerosys import pinned
 from zerosys.cuda import backend, streams
 from zerosys.cuda.backend import Backend
 from zerosys.cuda.devices import context_for, working
+from zerosys.cuda.fences import follow
 from zerosys.cuda.memory import End
 
 
@@ -84,6 +85,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> Copied:
 
     Each is a buffer, or has ``__cuda_array_interface__`` (a DeviceView, a block of a pool, a torch or CuPy
     array): on the host, registered or not, on a device, or the one on one device and the other on another.
+    What such an array's own stream was given comes before.
     Between two devices it goes directly where the machine can (``path`` ends in "peer"), else through
     registered slots ("host slot"). "host" memory, which is not registered, the driver stages.
 
@@ -98,7 +100,9 @@ def copy(dst: Any, src: Any, stream: Any = None) -> Copied:
         return Copied.by(0, "nothing")
     (dst_place, dst_device), (src_place, src_device) = _place(target.address), _place(source.address)
     path, handle = f"{src_place} to {dst_place}", streams.handle_of(stream)
-    with working(handle, _device_of(target.address, source.address)):
+    with working(handle, _device_of(target.address, source.address)) as context:
+        for end in (target, source):
+            follow(handle, end.stream, context)
         if dst_device >= 0 and src_device >= 0 and dst_device != src_device:
             path = f"{path}, {_between(target, dst_device, source, src_device, handle)}"
         else:

@@ -11,6 +11,7 @@ from zerosys.cuda.backend import Context
 from zerosys.cuda.devices import context_for
 from zerosys.window import question
 
+_DEFAULT = 1  # the driver's other name of the default stream, which 0 may not be called there
 # Events are made once and used again: making one takes the driver longer than recording it.
 _spare: dict[Context, list[int]] = {}
 
@@ -32,14 +33,8 @@ class Fence:
         handle = streams.handle_of(after)
         cuda = backend.load()
         self._context = cuda.context_of(handle) or context_for(None)
-        spare = _spare.setdefault(self._context, [])
         with backend.current(cuda, self._context):
-            event = spare.pop() if spare else cuda.event_create()
-            try:
-                cuda.event_record(event, handle)
-            except BaseException:  # no stream of ours, say
-                spare.append(event)
-                raise
+            event = _recorded(self._context, handle)
         self._event, self._ask = event, lambda: cuda.event_done(event)
 
     @property
@@ -76,6 +71,36 @@ class Fence:
             self._event = 0
             cuda = backend.load
             lifetime.undo("an event", self._context, self._pid, lambda: cuda().event_destroy(event))
+
+
+def _recorded(context: Context, stream: int) -> int:
+    """An event of *context*, the current one, at the present end of *stream*."""
+    cuda, spare = backend.load(), _spare.setdefault(context, [])
+    event = spare.pop() if spare else cuda.event_create()
+    try:
+        cuda.event_record(event, stream)
+    except BaseException:  # it is no stream, say
+        spare.append(event)
+        raise
+    return event
+
+
+def follow(stream: int, producer: int | None, context: Context) -> None:
+    """Have what is put on *stream* from now on come after all that *producer* was given.
+
+    *producer* is the ``stream`` of somebody's ``__cuda_array_interface__``: None is no stream to wait
+    for. *context* is the one of a default stream.
+    """
+    if producer is None or (producer or _DEFAULT) == (stream or _DEFAULT):
+        return
+    cuda = backend.load()
+    owner = cuda.context_of(producer) or context
+    with backend.current(cuda, owner):
+        event = _recorded(owner, producer or _DEFAULT)
+        try:
+            cuda.stream_wait(stream, event)
+        finally:
+            _spare[owner].append(event)  # who waits for it waits for what was recorded until now
 
 
 def asks(event: Any) -> Callable[[], bool] | None:

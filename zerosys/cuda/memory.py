@@ -49,9 +49,12 @@ def leased(buffer: Any) -> memoryview:
 
 
 class DeviceArray:
-    """Memory told by ``__cuda_array_interface__``: where it is, how long, whether it may be written."""
+    """Memory told by ``__cuda_array_interface__``: where it is, how long, whether it may be written.
 
-    __slots__ = ("address", "interface", "read_only", "size")
+    ``stream`` is the one that its producer is at it by; None where there is nothing to wait for.
+    """
+
+    __slots__ = ("address", "interface", "read_only", "size", "stream")
 
     def __init__(self, interface: dict[str, Any]) -> None:
         shape, kind = interface["shape"], interface["typestr"]
@@ -62,23 +65,26 @@ class DeviceArray:
             )
         self.address, self.read_only = interface["data"]
         self.size = math.prod(shape) * item
+        self.stream: int | None = interface.get("stream")
         self.interface = interface
 
 
 class End:
     """One end of a copy: an address, a length, and what must live until the copy is done.
 
-    ``on_device``: the memory told of itself by ``__cuda_array_interface__``. Raises ValueError
-    for memory that is to be *written* and may only be read.
+    ``on_device``: the memory told of itself by ``__cuda_array_interface__``; ``stream`` is that of its
+    producer, which comes first. Raises ValueError for memory that is to be *written* and may only be read.
     """
 
     def __init__(self, memory: Any, *, written: bool) -> None:
         interface = getattr(memory, "__cuda_array_interface__", None)
         self.lease: memoryview | None = None
+        self.stream: int | None = None
         self.on_device = interface is not None
         if interface is not None:
             told = DeviceArray(interface)
             self.address, self.size, read_only = told.address, told.size, told.read_only
+            self.stream = told.stream
         else:
             self.lease = leased(memory)
             self.address, self.size = extent_of(self.lease)

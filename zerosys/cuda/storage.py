@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex, TypeAlias
 from zerosys.cuda import backend, copies, lanes, streams
 from zerosys.cuda.devices import Device, working
 from zerosys.cuda.direct_file import BLOCK, DirectFile
-from zerosys.cuda.fences import Fence
+from zerosys.cuda.fences import Fence, follow
 from zerosys.cuda.gds import GdsFile
 from zerosys.cuda.memory import End
 from zerosys.sizes import parse_size
@@ -52,8 +52,9 @@ def read(
     *into* is memory of a device (``__cuda_array_interface__``: a DeviceBlock, a torch or CuPy array) or
     any writable buffer. The result's ``bytes`` are fewer where the file ends. Neither *offset* nor
     *count* need be whole blocks. Device memory goes in pieces of *chunk* bytes, by *depth* threads with
-    two registered slots each, on *stream*; all is there on return. Host memory is read in place, past
-    the page cache where its address and *offset* lie alike in a block of 4096.
+    two registered slots each, on *stream*, after what that and the array's own were given; all is there on
+    return. Host memory is read in place, past the page cache where its address and *offset* lie alike in
+    a block of 4096.
 
     Raises OSError of the file, CudaError, ValueError for a *count* that *into* has no room for.
     After an error or Ctrl-C what *into* holds is undefined. See open(2), O_DIRECT; cuFileRead.
@@ -67,7 +68,9 @@ def read(
         if not size:
             return _told("direct", 0, 0, begin)
         handle = streams.handle_of(stream)
-        with working(handle, device):
+        with working(handle, device) as context:
+            follow(handle, target.stream, context)
+            streams.synchronize(handle)
             if _by_gds(file, target.address, size, at, writing=False):
                 return _told("cufile", size, 0, begin)
             _read_device(file, target.address, size, at, handle, parse_size(chunk), depth)
@@ -100,7 +103,8 @@ def write(
         if not size:
             return _told("direct", 0, 0, begin)
         handle = streams.handle_of(stream)
-        with working(handle, device):
+        with working(handle, device) as context:
+            follow(handle, origin.stream, context)
             streams.synchronize(handle)
             if _by_gds(file, origin.address, size, at, writing=True):
                 return _told("cufile", size, 0, begin)

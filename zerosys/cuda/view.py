@@ -12,6 +12,7 @@ from zerosys.cuda.backend import Context
 from zerosys.cuda.counters import counters
 from zerosys.cuda.device_pool import DeviceBlock, staging_pool
 from zerosys.cuda.devices import Device, working
+from zerosys.cuda.fences import follow
 from zerosys.cuda.memory import DeviceArray, leased
 from zerosys.errors import CudaError, NotRegisterable
 from zerosys.sizes import show_size
@@ -21,10 +22,10 @@ class DeviceView:
     """The bytes of *buffer* for a device, for one piece of work on *stream*; a context manager.
 
     ``pointer`` is where the device finds them. Registered, managed and device memory is used in
-    place (``staged`` False). Other memory is copied to a block of device memory for *access* "in"
-    and "inout", and back by commit() for "out" and "inout"; with *strict* that is refused instead:
-    NotRegisterable, before anything is copied. stats() counts both, expect_no_staging()
-    asserts that there was none.
+    place (``staged`` False), an array of another library after what its own stream was given. Other
+    memory is copied to a block of device memory for *access* "in" and "inout", and back by commit() for
+    "out" and "inout"; with *strict* that is refused instead: NotRegisterable, before anything is copied.
+    stats() counts both, expect_no_staging() asserts that there was none.
 
     commit() ends the work: whatever was put on *stream* is done then, on both paths, and the
     processor may read the result. Leaving the ``with`` commits; after an exception it waits and
@@ -72,6 +73,10 @@ class DeviceView:
     def _take_device(self, memory: DeviceArray) -> None:
         self._refuse_writing(memory.read_only)
         self.pointer, self.nbytes, self._address = memory.address, memory.size, memory.address
+        if memory.stream is not None and memory.size:
+            handle, device = streams.handle_of(self._stream), backend.load().pointer(memory.address).device
+            with working(handle, device if device >= 0 else None) as context:
+                follow(handle, memory.stream, context)
         with counters.lock:
             counters.views += 1
 
