@@ -4,6 +4,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+
+import subjects
+from sphinx.application import Sphinx
 
 import zerosys
 
@@ -19,3 +23,8 @@ html_static_path: list[str] = []
 myst_heading_anchors = 3
 # A code block's second word says where it runs (tests/documented.py); a reader need not see it.
 suppress_warnings = ["misc.highlighting_failure"]
+
+
+def setup(app: Sphinx) -> None:
+    """Have the reference made from the docstrings as they are, before the pages are looked for."""
+    app.connect("builder-inited", lambda app: subjects.write(Path(app.srcdir, "reference")))

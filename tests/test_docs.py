@@ -1,11 +1,15 @@
 """What the documentation shows, runs; and the site is made without a warning."""
 
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import documented
 import pytest
+
+import zerosys
 
 TREE = Path(__file__).resolve().parent.parent
 PAGES = sorted((TREE / "docs").rglob("*.md"))
@@ -46,6 +50,17 @@ def test_a_block_without_a_mark_and_one_that_fails_are_found(tmp_path):
     folder.mkdir()
     done = documented.child(page, "here", folder)
     assert done.returncode == 1 and f'{page}", line 10' in done.stderr and "AssertionError" in done.stderr
+
+
+def test_the_sites_reference_has_every_public_name_with_its_whole_docstring(monkeypatch):
+    monkeypatch.syspath_prepend(TREE / "tools")
+    pages = "".join(importlib.import_module("subjects").pages().values())
+    told = " ".join(pages.replace("\\", "").split())
+    for module in (zerosys, zerosys.cuda, zerosys.ring, importlib.import_module("zerosys.pumps.aio")):
+        for name in set(module.__all__) - set(zerosys._MODULES) - {"__version__", "State", "STATES"}:
+            assert f"# {name}\n" in pages, name
+            text = inspect.getdoc(getattr(module, name)) or ""
+            assert " ".join(text.replace("\\", "").split()) in told, name
 
 
 def test_the_site_is_made_without_a_warning(tmp_path):

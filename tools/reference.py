@@ -10,8 +10,8 @@ import zerosys
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 HEAD = """# Public names
 
-Made by `./dev docs` from the docstrings; `help(zerosys.splice)` has the whole text. Each name is
-imported from `zerosys` and loaded when it is first used.
+Made by `./dev docs` from the docstrings: a line each. `help(zerosys.splice)` has the whole text, as have the
+pages beside this one in the site (`./dev site`). Each name is loaded from `zerosys` when it is first used.
 """
 
 
