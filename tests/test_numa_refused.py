@@ -45,6 +45,20 @@ for call, args in ((_numa.run_on_node_mask, [[0]]), (_numa.run_on_node, [0]), (_
     assert run(number, code) == "False\n"
 
 
+def test_a_capability_is_the_remedy_only_for_calls_that_runtimes_open_to_it():
+    """Docker's profile opens four calls to CAP_SYS_NICE, and neither move_pages nor migrate_pages."""
+    code = """
+from zerosys.abilities import capabilities
+for told in (refusal(Bind(0).apply, memory), refusal(placement, memory)):
+    print(str(told).count("add CAP_SYS_NICE"), str(told).count("CAP_SYS_NICE alone does not open it"))
+found = capabilities()
+print(*("add CAP_SYS_NICE" in found[name].remedy for name in ("mbind", "page lookup", "migrate_pages")))
+"""
+    assert run(errno.EPERM, code, calls=("mbind", "move_pages", "migrate_pages")) == (
+        "1 0\n0 1\nTrue False False\n"
+    )
+
+
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM])
 def test_each_refused_call_is_a_placement_error_with_the_checked_cause(number):
     code = """

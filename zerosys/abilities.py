@@ -12,7 +12,7 @@ from zerosys import _numa
 from zerosys.machine import topology
 from zerosys.numa_maps import read_numa_maps
 from zerosys.record import Record
-from zerosys.refusal import filtered, may_move_all
+from zerosys.refusal import beside_the_profile, filtered, may_move_all
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
@@ -154,10 +154,8 @@ def _cause(
     if number == errno.EPERM and call.right and not may_move_all():
         return "capability", f"run with {call.right} (docker run --cap-add SYS_NICE)"
     if number in (errno.ENOSYS, errno.EPERM) and filtered():
-        return "seccomp", (
-            f"allow {call.syscall} in the seccomp profile of this process, or add CAP_SYS_NICE, with which "
-            "container runtimes allow it (docker run --cap-add SYS_NICE)"
-        )
+        beside = beside_the_profile(call.syscall)
+        return "seccomp", f"allow {call.syscall} in the seccomp profile of this process{beside}"
     if number == errno.EPERM and call.right:
         return "capability", f"{call.right} of a user namespace does not count: have it in the first one"
     if number == errno.ENOSYS:

@@ -12,6 +12,8 @@ from zerosys.errors import PlacementError, PlacementWarning
 from zerosys.sysfs import capable, thread_status
 
 CAP_SYS_NICE = 23
+# What the default profiles of container runtimes open to it: not move_pages(2) and migrate_pages(2).
+_OPENED_BY_SYS_NICE = ("get_mempolicy", "mbind", "set_mempolicy", "set_mempolicy_home_node")
 
 
 def filtered() -> bool:
@@ -24,6 +26,13 @@ def may_move_all() -> bool:
     return capable(CAP_SYS_NICE)
 
 
+def beside_the_profile(call: str) -> str:
+    """What else has a container runtime allow *call*, as the end of a sentence about its profile."""
+    if call in _OPENED_BY_SYS_NICE:
+        return ", or add CAP_SYS_NICE, with which runtimes allow it (docker run --cap-add SYS_NICE)"
+    return " (docker run --security-opt seccomp=PROFILE.json): CAP_SYS_NICE alone does not open it"
+
+
 def remedy(refusal: OSError, call: str) -> str:
     """The cause of *refusal* that was checked, with what helps; empty where none was found."""
     if refusal.errno not in (errno.EPERM, errno.ENOSYS):
@@ -31,7 +40,7 @@ def remedy(refusal: OSError, call: str) -> str:
     if filtered():
         return (
             f"a seccomp filter guards this process, as container runtimes set by default: allow {call} "
-            "in its profile, or add CAP_SYS_NICE (docker run --cap-add SYS_NICE)"
+            f"in its profile{beside_the_profile(call)}"
         )
     if refusal.errno == errno.ENOSYS and not os.path.isdir("/sys/devices/system/node"):
         return "this kernel was built without NUMA, so all memory is on one node: ask for no placement"
