@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from benchmarks import ring_rig as rig
 from benchmarks.common import Bar, Row, compile_c, main
-from benchmarks.ring_peers import ZerosysRecords, ZerosysShallow, present
+from benchmarks.ring_peers import ZerosysBlocks, ZerosysShallow, present
 
 KIB, MIB = 1 << 10, 1 << 20
 SHAPES = {
@@ -36,7 +36,7 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
         rows.append(
             Row(
                 f"zerosys {label}",
-                lambda b=block, d=depth, n=count: rig.throughput(ZerosysRecords(b, d), n)[0],  # type: ignore[misc]
+                lambda b=block, d=depth, n=count: rig.throughput(ZerosysBlocks(b, d), n)[0],  # type: ignore[misc]
             )
         )
         for name, kind in kinds.items():

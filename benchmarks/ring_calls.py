@@ -29,6 +29,8 @@ STATEMENTS = {
     "record: read_into an array, each of 32": ("ir.read_into(records)", True, BATCH),
     "record: claim and commit": ("iw.claim(1).commit()", False, 1),
     "record: peek and release": ("ir.peek(1).release()", True, 1),
+    "record: claim an array and commit": ("c = iw.claim(1); c.array; c.commit()", False, 1),
+    "record: peek at an array and release": ("p = ir.peek(1); p.array; p.release()", True, 1),
     "query: items available": ("ir.available", True, 1),
     "query: messages available": ("r.available", True, 1),
     "query: messages available, none": ("r.available", False, 1),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from benchmarks import ring_rig as rig
 from benchmarks.common import Bar, Row, compile_c, main
-from benchmarks.ring_peers import Zerosys, ZerosysRecords, present
+from benchmarks.ring_peers import Zerosys, ZerosysBlocks, present
 
 PIPY = ["subetha", "cloudtoid", "membridge", "kickmsg"]
 MIB = 1 << 20
@@ -37,7 +37,7 @@ def build(quick: bool) -> Iterator[tuple[list[Row], list[Bar]]]:
     rows += pair("C 1 MiB", lambda: rig.c_ring(built, "trips", MIB, blocks))
     rows += pair(
         "zerosys 1 MiB in place",
-        lambda: rig.block_trips(ZerosysRecords(MIB, 2), ZerosysRecords(MIB, 2), blocks),
+        lambda: rig.block_trips(ZerosysBlocks(MIB, 2), ZerosysBlocks(MIB, 2), blocks),
     )
     for name in ("kickmsg", "iceoryx2", "shared_memory by hand"):
         if name in kinds:

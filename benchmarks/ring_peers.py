@@ -387,27 +387,41 @@ class ZerosysRecords(Peer):
         self.got = self.made.reader("oldest", spin=1.0)
         return self.got.peek_some
 
+    def close(self) -> None:
+        self.made.close()
+        super().close()
+
+
+class ZerosysBlocks(Peer):
+    """Ours, for blocks of words: windows that are filled, and looked into, as numpy arrays."""
+
+    limit: ClassVar[str | None] = None
+
+    def __init__(self, size: int, depth: int) -> None:
+        super().__init__(size, depth)
+        self.made = StreamRing.create(size * depth, "u8", fill_limit=self.limit)
+
     def block_sender(self) -> Put:
-        self.made_writer = self.made.writer(spin=1.0)
-        claim = self.made_writer.claim
+        self.end = self.made.writer(spin=1.0)
+        claim, words = self.end.claim, self.size // 8
 
         def put(block: Words) -> object:
-            with claim(1) as window:
-                np.copyto(np.frombuffer(window, np.uint64), block)
+            with claim(words) as window:
+                np.copyto(window.array, block)
             return True
 
         return put
 
     def block_receiver(self) -> Take:
         self.got = self.made.reader("oldest", spin=1.0)
-        peek = self.got.try_peek
+        peek, words = self.got.try_peek, self.size // 8
 
         def take(use: Callable[[Words], int]) -> int | None:
-            window = peek(1)
+            window = peek(words)
             if window is None:
                 return None
             with window:
-                return use(np.frombuffer(window, np.uint64))
+                return use(window.array)
 
         return take
 
@@ -416,12 +430,10 @@ class ZerosysRecords(Peer):
         super().close()
 
 
-class ZerosysShallow(ZerosysRecords):
+class ZerosysShallow(ZerosysBlocks):
     """The same with at most 8 MiB in a ring that could hold it all."""
 
-    def __init__(self, size: int, depth: int) -> None:
-        Peer.__init__(self, size, depth)
-        self.made = StreamRing.create(size * depth, np.dtype((np.void, size)), fill_limit="8MiB")
+    limit = "8MiB"
 
 
 RIVALS: dict[str, type[Peer]] = {

@@ -1,6 +1,6 @@
 """What writer and reader of a ring have in common, and the windows they lend."""
 
-from zerosys._ring cimport RingMemory, int64_t, uint64_t, zs_message, zs_ring_end
+from zerosys._ring cimport RingMemory, int64_t, uint64_t, zs_message, zs_ring, zs_ring_end
 
 cdef extern from "_ring_fork.h":
     enum:
@@ -21,6 +21,7 @@ cdef enum:
 cdef class End:
     cdef RingMemory memory
     cdef object owner         # whose buffer the data is
+    cdef object array         # of all items, of which windows' are slices; None: not asked for, False: none
     cdef Py_buffer data
     cdef zs_ring_end place
     cdef zs_keep keep
@@ -39,6 +40,7 @@ cdef class End:
     cdef int refuse(self) except -1
     cdef int vacate(self) except -1
     cdef int give_back_view(self) except -1
+    cdef object all_items(self, bint writable)
     cdef int finish(self, Window window, bint keep, Py_ssize_t n, object after) except -1
 
 

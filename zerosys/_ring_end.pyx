@@ -95,6 +95,7 @@ cdef class End:
     cdef int vacate(self) except -1:
         """After the place was given up: give the memory back, at the latest with the last view."""
         self.state = CLOSED
+        self.array = None
         unkeep_end(&self.keep)
         if self.fd >= 0:
             close(self.fd)
@@ -112,6 +113,23 @@ cdef class End:
             self.has_data = False
             PyBuffer_Release(&self.data)
         return 0
+
+    cdef object all_items(self, bint writable):
+        """A numpy array of the data as it is mapped, twice.
+
+        False where an item lies across the data's end, and where the ring was left, which then lends no more.
+        """
+        cdef zs_ring *ring = &self.memory.ring
+        if ring.size % ring.item_size:
+            return False
+        try:
+            view = memoryview(self.owner)
+        except ValueError:
+            return False
+        import numpy
+
+        return numpy.ndarray((2 * ring.size // ring.item_size, *self.memory.item_shape), self.memory.dtype,
+                             view if writable else view.toreadonly())
 
     def __dealloc__(self):
         unkeep_end(&self.keep)
@@ -240,6 +258,14 @@ cdef class Window:
     @property
     def array(self):
         """A numpy array over it, no copy."""
+        cdef End end = self.end
+        cdef Py_ssize_t first
+        if end.has_data and self.scratch is None:
+            if end.array is None:
+                end.array = end.all_items(self.writable)
+            if end.array is not False:
+                first = (self.at - <unsigned char *>end.data.buf) // <Py_ssize_t>end.memory.ring.item_size
+                return end.array[first:first + self.items]
         import numpy
 
         return numpy.asarray(memoryview(self))
