@@ -53,6 +53,20 @@ def test_ls_tells_what_a_ring_carries_and_who_is_there():
     assert name not in fine("ls")
 
 
+def test_who_has_left_is_no_longer_counted():
+    with named(StreamRing, "64KiB", "c8", readers=3) as (ring, name):
+        (line,) = [line for line in fine("ls").splitlines() if name in line]
+        assert line.split()[-4:] == ["none", "0/3", "0", "0"]  # nobody has come yet
+        with ring.reader("oldest"):
+            pass
+        with ring.writer() as writer:
+            writer.write(np.zeros(10, "c8"))
+        (line,) = [line for line in fine("ls").splitlines() if name in line]
+        assert line.split()[-4:] == ["ended", "0/3", "10", "0"]
+        writer_row = fine("stat", name).splitlines()[-1].split()
+        assert writer_row[:3] == ["writer", "left", "10"]
+
+
 def test_ls_goes_on_past_a_ring_that_is_none():
     with named(MessageRing, 4096) as (_, name):
         path = f"/dev/shm/{name}-broken"

@@ -76,7 +76,7 @@ def ls(chosen: argparse.Namespace, prog: str) -> int:
 
 
 def _present(one: dict[str, Any]) -> list[dict[str, Any]]:
-    return [reader for reader in one["readers"] if reader["state"] != "free"]
+    return [reader for reader in one["readers"] if reader["state"] != "left"]
 
 
 def _lost(one: dict[str, Any]) -> int:
@@ -84,7 +84,7 @@ def _lost(one: dict[str, Any]) -> int:
 
 
 def _writer(one: dict[str, Any]) -> str:
-    if one["state"] == "free":
+    if one["state"] == "left":
         return "ended" if one["closed"] else "none"
     return f"{one['pid']} {one['state']}" if one["state"] != "alive" else str(one["pid"])
 
@@ -121,7 +121,7 @@ def _page(one: dict[str, Any]) -> str:
 
 
 def _row(end: str, told: dict[str, Any], lag: str) -> list[str]:
-    pid = str(told["pid"]) if told["pid"] and told["state"] != "free" else ""
+    pid = str(told["pid"]) if told["pid"] and told["state"] != "left" else ""
     return [
         end, pid, told["state"], f"{told['items']:,}", f"{told['lost']:,}", lag, f"{told['high_water']:,}",
         f"{told['blocked']:.3f} s",
