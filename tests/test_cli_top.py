@@ -64,14 +64,14 @@ def test_wrong_usage_is_told(words):
 class Watched:
     """zerosys top on a terminal of its own."""
 
-    def __init__(self, **env):
+    def __init__(self, *command, pass_fds=(), **env):
         self.ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (12, 100))
         self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
         self.process = subprocess.Popen(
-            [*TOP, "-d", "30"], stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, **env},
-            start_new_session=True,
+            command or [*TOP, "-d", "30"], stdin=theirs, stdout=theirs, stderr=theirs,
+            env={**os.environ, **env}, start_new_session=True, pass_fds=pass_fds,
         )  # fmt: skip
 
     def until(self, wanted, seconds=60):
@@ -103,7 +103,9 @@ def test_q_leaves_and_the_terminal_is_as_it_was(key):
         assert termios.tcgetattr(top.theirs) == top.before
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_leaves_the_terminal_as_it_was(number, status):
     with Watched() as top:
         top.until(b"PID")
@@ -111,6 +113,52 @@ def test_a_signal_leaves_the_terminal_as_it_was(number, status):
         top.until(b"\x1b[?1049l")
         assert top.process.wait(60) == status
         assert termios.tcgetattr(top.theirs) == top.before
+
+
+# As a shell does: the command in a group of its own, which has the terminal; stopped, it goes on when told.
+SHELL = f"""
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+pid = os.fork()
+if not pid:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.execv(sys.executable, {[*TOP, "-d", "30"]})
+_, status = os.waitpid(pid, os.WUNTRACED)
+os.write(int(sys.argv[1]), b"stopped" if os.WIFSTOPPED(status) else b"ended")
+os.read(int(sys.argv[2]), 1)
+os.kill(pid, signal.SIGCONT)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_ctrl_z_gives_the_terminal_back_until_it_goes_on():
+    (told, tell), (go, start) = os.pipe(), os.pipe()
+    try:
+        with Watched(sys.executable, "-c", SHELL, str(tell), str(go), pass_fds=(tell, go)) as top:
+            top.until(b"PID")
+            os.write(top.ours, b"\x1a")
+            top.until(b"\x1b[?1049l")
+            assert os.read(told, 99) == b"stopped"
+            assert termios.tcgetattr(top.theirs) == top.before
+            os.write(start, b"!")
+            top.until(b"\x1b[?1049h")
+            top.until(b"PID")  # at once, and not after 30 seconds
+            os.write(top.ours, b"q")
+            top.until(b"\x1b[?1049l")
+            assert top.process.wait(60) == 0
+            assert termios.tcgetattr(top.theirs) == top.before
+    finally:
+        for fd in (told, tell, go, start):
+            os.close(fd)
+
+
+def test_a_closed_standard_input_gives_no_keys_and_is_no_fault():
+    with Watched("sh", "-c", 'exec "$@" <&-', "sh", *TOP, "-n", "2", "-d", "0.1") as top:
+        top.until(b"\x1b[?1049l")
+        assert top.process.wait(60) == 0
 
 
 def test_another_key_looks_again_and_no_line_is_lost_below_the_screen():

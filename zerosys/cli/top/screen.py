@@ -47,42 +47,70 @@ class Terminal(Paper):
 
     def __init__(self) -> None:
         self.colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._screen, self._keys = sys.stdout.fileno(), _keyboard()
         self._before: list[Any] | None = None
-        self._handler: Any = signal.SIG_DFL
+        self._handlers: dict[int, Any] = {}
+        self._shown = ""
 
     def __enter__(self) -> Self:
-        if sys.stdin.isatty():
-            self._before = termios.tcgetattr(sys.stdin)
-            tty.setcbreak(sys.stdin)
         # So that the terminal is left in order.
-        self._handler = signal.signal(signal.SIGTERM, _ended)
-        sys.stdout.write(_ENTER)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._handlers[number] = signal.signal(number, _ended)
+        self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stop)
+        self._take()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
-        signal.signal(signal.SIGTERM, self._handler)
-        if self._before:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
+        self._leave()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _take(self) -> None:
+        if self._keys is not None:
+            self._before = termios.tcgetattr(self._keys)
+            tty.setcbreak(self._keys)
+        self._write(_ENTER)
+
+    def _leave(self) -> None:
+        self._write(_LEAVE)
+        if self._keys is not None and self._before:
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-Z: the terminal is the shell's until we are continued."""
+        self._leave()
+        signal.raise_signal(signal.SIGSTOP)
+        self._take()
+        self.show(self._shown)
+
+    def _write(self, text: str) -> None:
+        # Not by sys.stdout: a signal's handler may come while it writes, and must not enter it again.
+        data = text.encode(sys.stdout.encoding, "backslashreplace")
+        while data:
+            data = data[os.write(self._screen, data) :]
 
     def show(self, text: str) -> None:
         """Draw *text*, as many lines of it as fit."""
-        lines = text.split("\n")[: os.get_terminal_size(sys.stdout.fileno()).lines - 1]
-        sys.stdout.write(_HOME + "".join(f"{line}{_CLEAR_LINE}\r\n" for line in lines) + _CLEAR_BELOW)
-        sys.stdout.flush()
+        self._shown = text
+        lines = text.split("\n")[: os.get_terminal_size(self._screen).lines - 1]
+        self._write(_HOME + "".join(f"{line}{_CLEAR_LINE}\r\n" for line in lines) + _CLEAR_BELOW)
 
     def wait(self, seconds: float) -> bool:
         """Wait, or until a key; False for q and for a terminal that is gone."""
-        if not self._before:
+        if self._keys is None:
             return super().wait(seconds)
-        ready, _, _ = select.select([sys.stdin], [], [], seconds)
+        ready, _, _ = select.select([self._keys], [], [], seconds)
         if not ready:
             return True
-        key = os.read(sys.stdin.fileno(), 16)
+        key = os.read(self._keys, 16)
         return bool(key) and not key.lower().startswith(b"q")
+
+
+def _keyboard() -> int | None:
+    """Standard input, if it is a terminal."""
+    return sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
 
 
 def _ended(number: int, frame: FrameType | None) -> None:
