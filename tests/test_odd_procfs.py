@@ -91,6 +91,23 @@ def test_white_space_of_other_scripts_in_a_files_name_is_no_end_of_it(tmp_path, 
     assert [(one.huge, one.use, sum(one.nodes.values())) for one in found] == [(False, "file", 1)]
 
 
+@pytest.mark.parametrize("command", ["zerosys stat --largest 0", "zerosys stat --each", "numastat -p"])
+def test_a_name_with_a_carriage_return_is_one_line(tmp_path, command):
+    file = tmp_path / "a\rb\xa0huge\x85\u2028c"
+    file.write_bytes(bytes(mmap.PAGESIZE))
+    name, *words = command.split()
+    run = f"import sys; sys.argv[0] = {name!r}; from zerosys.cli import main; sys.exit(main())"
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as memory:
+        assert memory[0] == 0
+        done = subprocess.run(
+            [sys.executable, "-c", run, *words, str(os.getpid())],
+            capture_output=True, timeout=60,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    if name == "zerosys":
+        assert b"a\\rb\\xa0huge\\x85\\u2028c" in done.stdout and b"\r" not in done.stdout
+
+
 def test_a_line_of_numa_maps_is_parted_at_spaces_alone():
     line = "7f00 prefer (many):0 file=/a\u3000huge\\040b\\075 mapped=3 N12=3 kernelpagesize_kB=4\n"
     found = parse_range(line)

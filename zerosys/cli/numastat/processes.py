@@ -103,7 +103,7 @@ def _add(pid: int, nodes: list[int], add: Callable[[int, int | None, float], Non
     small, huge = os.sysconf("SC_PAGESIZE") / MIB, huge_page_size() / MIB
     path = f"/proc/{pid}/numa_maps"
     try:
-        with open(path, encoding="latin-1") as file:
+        with open(path, encoding="latin-1", newline="\n") as file:
             for mapped in map(parse_range, file):
                 kind = HUGE if mapped.huge else KINDS.get(mapped.use, PRIVATE)
                 for node, count in mapped.nodes.items():
