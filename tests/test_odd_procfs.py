@@ -11,7 +11,10 @@ from failing import private, private_refusal
 from needs import need
 from trees import node_files, write_tree
 
+from zerosys import _numa
+from zerosys.attached import Process, attached
 from zerosys.cgroups import memory_cgroups
+from zerosys.cuda.areas import areas
 from zerosys.limits import available_memory
 from zerosys.locality import node_of
 from zerosys.machine import topology
@@ -160,3 +163,34 @@ def test_nodes_up_to_the_last_that_a_kernel_can_have_with_holes_and_offline_cpus
     assert machine.nodes[7].distances == {} and machine.nodes[0].distances == {0: 10, 7: 20, 1023: 254}
     assert machine.nodes[7].memory_total == 1 << 54
     assert machine.allowed_nodes == {0, 7} and machine.allowed_cpus == {0, 8191}
+
+
+# What may stand in the path of a file that somebody maps, and trip a reader of lines or columns.
+STEERED = ("a\rb", "a\r00:1 7 b", "\xa0\u3000\u2028", "\x85 - tmpfs tmpfs rw", "rw-p 00000000 00:01 4711 x")
+
+
+@pytest.mark.parametrize("name", STEERED)
+def test_whatever_a_mapped_file_is_called_its_neighbours_are_told(tmp_path, name):
+    file = tmp_path / name
+    file.write_bytes(bytes(mmap.PAGESIZE))
+    about = os.stat(file)
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as memory:
+        address, size = _numa.extent_of(memory)
+        [found] = areas(address, size)
+        assert (found.path, found.inode) == (str(file), about.st_ino)
+        assert Process(os.getpid(), mine()) in attached([about.st_dev]).to(about.st_dev, about.st_ino)
+
+
+def test_a_name_cannot_speak_for_another_file(tmp_path):
+    """The line of a process's maps that a path makes up, device and inode in their columns, is no line."""
+    shm = os.stat("/dev/shm").st_dev
+    mark = f"{os.major(shm):02x}:{os.minor(shm):02x}"
+    file = tmp_path / f"a\r7f0000000000-7f0000001000 rw-s 00000000 {mark} 4711 b"
+    file.write_bytes(bytes(mmap.PAGESIZE))
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ):
+        assert attached([shm]).to(shm, 4711) == ()
+
+
+def mine():
+    with open("/proc/self/comm") as comm:
+        return comm.read().removesuffix("\n")

@@ -63,7 +63,7 @@ def _files(maps: bytes, marks: Collection[bytes]) -> set[tuple[int, int]]:
     if not any(mark in maps for mark in marks):
         return set()  # most processes: their thousands of lines are not taken apart
     found = set()
-    for line in maps.splitlines():
+    for line in maps.split(b"\n"):  # paths may have all else that ends a line
         if any(mark in line for mark in marks):
             _, _, _, device, inode, *_ = line.split(None, 5)
             major, minor = device.split(b":")

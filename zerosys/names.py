@@ -16,12 +16,12 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from zerosys._descriptor import Descriptor, own
 from zerosys._splice import AT_SYMLINK_FOLLOW, linkat
 from zerosys.errors import NotReady, Unsupported
 from zerosys.sizes import show_size
+from zerosys.sysfs import lines
 from zerosys.timeouts import waiting
 
 SHM = "/dev/shm"
@@ -49,7 +49,7 @@ def checked(name: str) -> str:
 
 def huge_mounts() -> Iterator[tuple[str, int]]:
     """The hugetlbfs mounts that this process sees, with the bytes of their pages."""
-    for line in Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines():
+    for line in filter(None, lines("/proc/self/mounts")):
         _, folder, kind, *_ = line.split(" ")
         if kind == "hugetlbfs":
             path = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), folder)

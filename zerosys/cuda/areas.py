@@ -22,7 +22,7 @@ class Area(NamedTuple):
 def areas(address: int, length: int) -> list[Area]:
     """The areas that hold *length* bytes at *address*, in order. See proc_pid_maps(5)."""
     found = []
-    with open("/proc/self/maps", errors="replace") as lines:
+    with open("/proc/self/maps", errors="replace", newline="\n") as lines:
         for line in lines:
             span, rights, _, device, inode, *path = line.split(None, 5)
             start, end = (int(word, 16) for word in span.split("-"))
@@ -70,7 +70,7 @@ def why_invalid(found: list[Area]) -> str | None:
 def _file_system(device: str) -> str | None:
     """The type of the mounted file system that has the number *device*. See proc_pid_mountinfo(5)."""
     major, minor = (int(part, 16) for part in device.split(":"))
-    with open("/proc/self/mountinfo", errors="replace") as lines:
+    with open("/proc/self/mountinfo", errors="replace", newline="\n") as lines:
         for line in lines:
             before, _, after = line.partition(" - ")
             if before.split()[2] == f"{major}:{minor}":
