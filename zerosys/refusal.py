@@ -13,7 +13,7 @@ from zerosys.sysfs import capable, thread_status
 
 CAP_SYS_NICE = 23
 # What the default profiles of container runtimes open to it: not move_pages(2) and migrate_pages(2).
-_OPENED_BY_SYS_NICE = ("get_mempolicy", "mbind", "set_mempolicy", "set_mempolicy_home_node")
+_OPENED_BY_SYS_NICE = {"get_mempolicy", "mbind", "set_mempolicy", "set_mempolicy_home_node"}
 
 
 def filtered() -> bool:
@@ -26,21 +26,21 @@ def may_move_all() -> bool:
     return capable(CAP_SYS_NICE)
 
 
-def beside_the_profile(call: str) -> str:
-    """What else has a container runtime allow *call*, as the end of a sentence about its profile."""
-    if call in _OPENED_BY_SYS_NICE:
+def beside_the_profile(*calls: str) -> str:
+    """What else has a container runtime allow *calls*, as the end of a sentence about its profile."""
+    if _OPENED_BY_SYS_NICE.issuperset(calls):
         return ", or add CAP_SYS_NICE, with which runtimes allow it (docker run --cap-add SYS_NICE)"
     return " (docker run --security-opt seccomp=PROFILE.json): CAP_SYS_NICE alone does not open it"
 
 
-def remedy(refusal: OSError, call: str) -> str:
-    """The cause of *refusal* that was checked, with what helps; empty where none was found."""
+def remedy(refusal: OSError, *calls: str) -> str:
+    """The cause of *refusal* that was checked, with what has *calls* allowed; empty where none was found."""
     if refusal.errno not in (errno.EPERM, errno.ENOSYS):
         return ""
     if filtered():
         return (
-            f"a seccomp filter guards this process, as container runtimes set by default: allow {call} "
-            f"in its profile{beside_the_profile(call)}"
+            f"a seccomp filter guards this process, as container runtimes set by default: allow "
+            f"{' and '.join(calls)} in its profile{beside_the_profile(*calls)}"
         )
     if refusal.errno == errno.ENOSYS and not os.path.isdir("/sys/devices/system/node"):
         return "this kernel was built without NUMA, so all memory is on one node: ask for no placement"
@@ -57,7 +57,7 @@ def placement_error(refusal: OSError, call: str) -> PlacementError:
     refused, colon, _ = (refusal.strerror or "").partition(":")
     if not colon or not refused.isidentifier():
         refused = call
-    why = remedy(refusal, call if refused == call else f"{refused} and {call}")
+    why = remedy(refusal, *dict.fromkeys((refused, call)))
     text = f"{refused}: {os.strerror(refusal.errno or 0)}"
     return PlacementError(refusal.errno, f"{text}; {why}" if why else text)
 
