@@ -55,10 +55,11 @@ def test_an_unknown_command_is_wrong_usage_and_gets_a_hint(word, hint):
         ("completion bsh", "did you mean bash?"),
         ("bench memry", "'memry' is no subject; did you mean memory?"),
         ("--versoin", "--versoin; did you mean --version?"),
+        ("region", "required: COMMAND; there are: ls, create, show, rm, gc"),
         ("run --gpus 0 -- true", "did you mean '--gpu'?"),
     ],
 )
-def test_a_misspelt_word_gets_the_one_that_was_meant(line, hint):
+def test_a_misspelt_or_missing_word_gets_the_one_that_was_meant(line, hint):
     done = zerosys_command(*line.split())
     assert (done.returncode, done.stdout) == (125 if line.startswith("run") else 2, "")
     # CPython 3.12 and later list choices without quotation marks.

@@ -67,6 +67,13 @@ def test_who_has_left_is_no_longer_counted():
         assert writer_row[:3] == ["writer", "left", "10"]
 
 
+@pytest.mark.parametrize("words", [("stat",), ("tail",), ("record",)])
+def test_a_name_that_no_ring_has_is_told(words, tmp_path):
+    done = run(*words, "no-such-ring", *([tmp_path / "out.ci16"] if words == ("record",) else []))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("no ring of this name; zerosys ring ls lists what there is: no-such-ring\n")
+
+
 def test_ls_goes_on_past_a_ring_that_is_none():
     with named(MessageRing, 4096) as (_, name):
         path = f"/dev/shm/{name}-broken"

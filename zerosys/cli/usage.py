@@ -44,6 +44,9 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("-") and (hint := meant(word.partition("=")[0], self._option_string_actions)):
                 message += f"; {hint}"
                 break
+        for action in self._actions:  # a part is missing
+            if isinstance(action, argparse._SubParsersAction) and message.endswith(f": {action.metavar}"):
+                message += f"; there are: {', '.join(action.choices)}"
         super().error(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

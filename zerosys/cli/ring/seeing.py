@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -21,7 +22,11 @@ from zerosys.sizes import show_size
 
 def attached(name: str) -> Ring:
     """The ring of that name, of either kind."""
-    ring: Ring = Ring.attach(name)
+    try:
+        ring: Ring = Ring.attach(name)
+    except FileNotFoundError:
+        why = "there is no ring of this name; zerosys ring ls lists what there is"
+        raise FileNotFoundError(errno.ENOENT, why, name) from None
     return ring
 
 
