@@ -1,12 +1,13 @@
 """numactl's own shell tests, run with Debian's numactl and with ours, in a guest: what differs is printed.
 
-    python tests/numactl_suite.py [SCRIPT...]
+    python tests/numactl_suite.py [--shape SHAPE] [SCRIPT...]
 
 Debian's source package brings them: fetched with apt-get into ~/.cache/zerosys, run from there, never
 part of this tree (they are under the GPL). Ends with 1 where a script ends otherwise with our command.
 Known differences are in docs/numactl.md.
 """
 
+import argparse
 import difflib
 import os
 import re
@@ -41,11 +42,11 @@ def prepare(source: Path, folder: Path, tools: dict[str, Path]) -> None:
         (folder / name).symlink_to(path)
 
 
-def run(folder: Path, script: str) -> tuple[int, str]:
-    """How *script* ended in a guest of two nodes with huge pages, and all that it said."""
+def run(folder: Path, script: str, shape: str) -> tuple[int, str]:
+    """How *script* ended in a guest of *shape*, and all that it said."""
     environment = f"srcdir={folder} builddir={folder} PATH={folder}:$PATH"
     line = f"cd {folder}/test && {environment} timeout 900 bash ./{script} 2>&1 <&-"
-    done = guest.run("two", ["bash", "-c", line], timeout=1000)
+    done = guest.run(shape, ["bash", "-c", line], timeout=1000)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -56,7 +57,7 @@ def plain(text: str) -> list[str]:
     return [re.sub(r"\d{3,}", "?", line) for line in text.splitlines()]
 
 
-def main(scripts: list[str]) -> int:
+def main(scripts: list[str], shape: str) -> int:
     source, status = fetch(CACHE), 0
     with tempfile.TemporaryDirectory(prefix="numactl-suite-") as temporary:
         folder = Path(temporary)
@@ -64,8 +65,8 @@ def main(scripts: list[str]) -> int:
         places = {"theirs": DEBIAN, "ours": DEBIAN | {name: commands / name for name in TOOLS}}
         for name, tools in places.items():
             prepare(source, folder / name, tools)
-        for script in scripts or SCRIPTS:
-            theirs, mine = run(folder / "theirs", script), run(folder / "ours", script)
+        for script in scripts:
+            theirs, mine = (run(folder / name, script, shape) for name in places)
             verdict = "same" if mine[0] == theirs[0] else "DIFFERENT"
             print(f"{script}: Debian's ends with {theirs[0]}, ours with {mine[0]}: {verdict}")
             status |= mine[0] != theirs[0] and mine[0] not in (0, 77)
@@ -79,4 +80,16 @@ def main(scripts: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--shape", choices=sorted(guest.SHAPES), default="two", help="a guest of tests/guest.py"
+    )
+    parser.add_argument(
+        "scripts",
+        nargs="*",
+        metavar="SCRIPT",
+        default=SCRIPTS,
+        help=f"of {', '.join(SCRIPTS)} (default: all)",
+    )
+    chosen = parser.parse_args()
+    sys.exit(main(chosen.scripts, chosen.shape))
