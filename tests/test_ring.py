@@ -539,6 +539,7 @@ def test_the_ring_lends_its_data_twice_in_a_row(ring):
         written(w, 77)
         with memoryview(ring) as view:
             assert view.nbytes == 2 * PAGE == ring.mapped_size and not view.readonly
+            assert (view.shape, view.strides) == ((2 * PAGE,), (1,))
             assert view[:4] == view[PAGE : PAGE + 4] == array.array("i", [77]).tobytes()
             with pytest.raises(BufferError, match="live view"):
                 ring.close()

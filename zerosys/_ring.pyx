@@ -195,7 +195,9 @@ cdef class RingMemory:
         PyObject_GetBuffer(self._lent(), &lent, wish)
         view.obj = <object>lent.obj  # the mapping's lease, which view now holds too
         view.buf, view.len, view.itemsize, view.readonly = lent.buf, lent.len, lent.itemsize, lent.readonly
-        view.ndim, view.format, view.shape, view.strides = lent.ndim, lent.format, lent.shape, lent.strides
+        view.ndim, view.format, view.shape = lent.ndim, lent.format, lent.shape
+        # The mapping's stride is a place in the view that it was asked to fill, which ends with this call.
+        view.strides = NULL if lent.strides == NULL else &view.itemsize
         view.suboffsets, view.internal = lent.suboffsets, lent.internal
         Py_DECREF(<object>lent.obj)
 
