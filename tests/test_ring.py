@@ -43,6 +43,20 @@ def test_a_claimed_window_is_published_when_its_with_ends(ring):
         assert r.available == 1 and r.lag == 1
 
 
+@pytest.mark.parametrize("dtype", ["c8", [("i", "u1"), ("q", "u1")], ("f4", (2, 2))])
+def test_items_that_a_memoryview_cannot_index_are_indexed_all_the_same(dtype):
+    kind = np.dtype(dtype)
+    samples = np.arange(8 * kind.itemsize, dtype="u1").view(kind.base).reshape(8, *kind.shape)
+    with StreamRing.create(4096, kind) as ring, ring.writer() as writer, ring.reader() as reader:
+        with writer.claim(8) as window:
+            window[:] = samples
+            window[7] = samples[0]
+        with reader.peek(8) as window:
+            assert np.array_equal(window[:7], samples[:7]) and np.array_equal(window[7], samples[0])
+            with pytest.raises((TypeError, ValueError)):
+                window[0] = samples[0]  # it is the reader's
+
+
 def test_an_exception_in_the_writers_window_aborts_it(ring):
     with ring.writer() as w, ring.reader() as r:
         with pytest.raises(ZeroDivisionError), w.claim(3):

@@ -239,10 +239,16 @@ cdef class Window:
         return self.truth
 
     def __getitem__(self, key):
-        return memoryview(self)[key]
+        try:
+            return memoryview(self)[key]
+        except NotImplementedError:  # of complex numbers, records, items that are arrays
+            return self.array[key]
 
     def __setitem__(self, key, value):
-        memoryview(self)[key] = value
+        try:
+            memoryview(self)[key] = value
+        except NotImplementedError:
+            self.array[key] = value
 
     def __dlpack__(self, **words):
         return self.array.__dlpack__(**words)
