@@ -41,6 +41,12 @@ SUBJECTS: dict[str, tuple[str, list[str], list[str]]] = {
 REST = ("asking", "Asking what works", ["zerosys.doctor"])
 
 
+# Methods that layer 0 has for the layers above, and nobody else is to call.
+PLUMBING = {
+    *("counters", "drop_control", "leave_control", "look", "next_now", "owners", "read_slowly", "tell_dead")
+}
+
+
 def named(value: object) -> str:
     """An annotation as a reader writes it: text without quotation marks, a class by its name."""
     if isinstance(value, ForwardRef):
@@ -110,7 +116,12 @@ def members(level: int, value: object) -> Iterator[str]:
     for word in sorted(dir(value)):
         member = inspect.getattr_static(value, word)
         maker = next(base for base in value.__mro__ if word in vars(base))
-        if word.startswith("_") or maker.__module__ == "builtins" or not inspect.getdoc(member):
+        if (
+            word.startswith("_")
+            or word in PLUMBING
+            or maker.__module__ == "builtins"
+            or not inspect.getdoc(member)
+        ):
             continue
         if callable(getattr(value, word)):
             yield entry(level, word, getattr(value, word))
