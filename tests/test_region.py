@@ -435,7 +435,7 @@ except PlacementError as error:
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     region = SharedRegion.create(4096, node=0, strict=False)
-assert [w.category for w in seen] == [PlacementWarning], seen
+assert [(w.category, w.filename) for w in seen] == [(PlacementWarning, "<string>")], seen
 assert region.policy is None and not region.verify().ok
 memoryview(region)[0] = 1
 region.close()

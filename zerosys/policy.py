@@ -168,6 +168,7 @@ class Preferred(Policy):
 
     @property
     def node(self) -> int:
+        """The one node."""
         return min(self.nodes)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -16,9 +15,10 @@ from zerosys._descriptor import duplicate, own
 from zerosys._memfd import F_SEAL_FUTURE_WRITE, add_seals
 from zerosys._mmap import PROT_READ, PROT_WRITE, Mapping
 from zerosys.backing import Backing
-from zerosys.errors import PlacementError, PlacementWarning, Unsupported
+from zerosys.errors import PlacementError, Unsupported
 from zerosys.handle import Particulars, RegionHandle
 from zerosys.owned import HasFileno, OwnedMapping
+from zerosys.refusal import warn
 from zerosys.sizes import parse_size, show_size
 from zerosys.wish import Wish, confined, wanted
 
@@ -130,13 +130,7 @@ class SharedRegion(OwnedMapping):
         pages, step = wish.pages, backing.granule(wish.pages)
         span = -(-wish.size // step) * step
         huge = backing.HUGE_PAGES.get(pages, 0)
-        path = f"{names.folder_for(huge)}/{wish.name}" if wish.name else None
-        if path and os.path.lexists(path):
-            raise FileExistsError(
-                errno.EEXIST,
-                "the name is taken: attach to it, remove it (zerosys region rm), or take another",
-                path,
-            )
+        path = _free_path(wish.name, huge) if wish.name else None
         if huge and not wish.force:
             filling.require(span, huge, confined(wish.policy) if wish.strict else None)
         with ExitStack() as undo:
@@ -153,27 +147,31 @@ class SharedRegion(OwnedMapping):
             undo.pop_all()
             self._fd = fd
             undo.callback(self.close)
-            # Before the first touch: a page is placed when it faults. And before fallocate,
-            # which knows no policy: it put every page on the wrong node.
-            effective = wish.policy.apply(self, strict=wish.strict) if wish.policy else None
-            self._policy = effective if effective and effective.mode else None  # 0: the default, none
-            if pages == "thp":
-                filling.prefer_huge(self)
-            if wish.populate:
-                self._fill(source, step if pages == "thp" else 0, wish.force)
+            self._furnish(wish, source, step if pages == "thp" else 0)
             got = filling.huge_bytes(self) if pages == "thp" else span if huge else 0
             self._backing = Backing(source, pages, self.page_size, got, sealed)
-            self._fill_later = wish.fill_later
-            if self._policy and wish.populate:
-                self._prove(wish.strict)
-            if wish.lock:
-                self._try_lock(must=wish.lock is True)
             if path:
                 self._path = path
                 undo.callback(self.unlink)
                 names.publish(fd, path, keep=wish.keep)
             undo.pop_all()
         return self
+
+    def _furnish(self, wish: Wish, source: str, thp: int) -> None:
+        """Have the pages that *wish* asks for, of *thp* bytes if not 0: bound, populated, proved, locked."""
+        # Before the first touch: a page is placed when it faults. And before fallocate,
+        # which knows no policy: it put every page on the wrong node.
+        effective = wish.policy.apply(self, strict=wish.strict) if wish.policy else None
+        self._policy = effective if effective and effective.mode else None  # 0: the default, none
+        self._fill_later = wish.fill_later
+        if thp:
+            filling.prefer_huge(self)
+        if wish.populate:
+            self._fill(source, thp, wish.force)
+            if self._policy:
+                self._prove(wish.strict)
+        if wish.lock:
+            self._try_lock(must=wish.lock is True)
 
     def _fill(self, source: str, thp: int, force: bool) -> None:
         near = self._policy.nodes or None if self._policy else None
@@ -258,7 +256,7 @@ class SharedRegion(OwnedMapping):
                 self._policy.apply(self)
             except PlacementError as refusal:
                 # The pages that exist stay; only one that a peer punched out would be placed anew.
-                warnings.warn(PlacementWarning(f"attached without its policy: {refusal}"), stacklevel=3)
+                warn(f"attached without its policy: {refusal}")
             return
         with suppress(PlacementError):  # no asking here: then the handle's word, old or a stranger's
             found = policy_of(self)
@@ -362,7 +360,7 @@ class SharedRegion(OwnedMapping):
         if strict and confined(self._policy) is not None:
             pages = report.placement.nodes if report.placement else {}
             raise PlacementError(errno.EIO, f"after populating, {report}", pages=pages)
-        warnings.warn(PlacementWarning(str(report)), stacklevel=4)
+        warn(str(report))
 
     def array(
         self, dtype: DTypeLike, shape: SupportsIndex | Sequence[SupportsIndex] = -1, offset: int = 0
@@ -422,6 +420,18 @@ class SharedRegion(OwnedMapping):
 
     def __reduce__(self) -> NoReturn:
         handle.refuse_pickle(self)
+
+
+def _free_path(name: str, huge: int) -> str:
+    """The path of *name* for memory in pages of *huge* bytes (0: base pages), which nobody has."""
+    path = f"{names.folder_for(huge)}/{name}"
+    if os.path.lexists(path):
+        raise FileExistsError(
+            errno.EEXIST,
+            "the name is taken: attach to it, remove it (zerosys region rm), or take another",
+            path,
+        )
+    return path
 
 
 def _reduce(region: SharedRegion) -> tuple[Any, ...]:

@@ -41,6 +41,7 @@ class Placement:
 
     @property
     def pages(self) -> int:
+        """All of them, those that do not exist, too."""
         return sum(self.nodes.values()) + self.absent + self.unmapped + self.unknown
 
     def all_on(self, nodes: int | frozenset[int]) -> bool:
