@@ -145,6 +145,16 @@ def test_an_output_that_cannot_be_written_is_said_in_a_line(command, status):
     assert (done.returncode, done.stderr) == (status, f"{prog}: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["run", "--"], ["run", "-m"], ["run", "--nic"], ["hardware", "--root"], ["migrate", "self", "0"]],
+)
+def test_a_name_in_a_message_cannot_steer_the_terminal(command):
+    done = zerosys_command(*command, "/\x1b[2J\nx", *(["true"] if command[0] == "run" else []))
+    assert done.returncode and "\x1b" not in done.stderr
+    assert "\\x1b[2J\\nx" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def test_a_name_that_the_terminal_has_no_letters_for_is_shown_all_the_same():
     for encoding in ("ascii:strict", "utf-8:strict", "ascii:surrogateescape"):
         done = subprocess.run(

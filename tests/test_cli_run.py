@@ -281,7 +281,10 @@ def test_recorded_machines_are_told_in_every_way(capsys, name):
     told = json.loads(capsys.readouterr().out)
     jsonschema.validate(told, json.loads((TREE / "docs/schemas/hardware.json").read_text()))
     assert hardware.main(["--more", "--color", "always", "--root", root], "hardware") == 0
-    assert capsys.readouterr().out.startswith(f"available: {len(told['nodes'])} nodes (")
+    more = capsys.readouterr().out
+    assert more.startswith(f"available: {len(told['nodes'])} nodes (")
+    balancing = {True: "on: ", False: "off: ", None: "this kernel has none"}[told["balancing"]]
+    assert more.splitlines()[-1].startswith(f"balancing: {balancing}")
 
 
 def test_distances_are_a_heat_map_only_where_that_was_asked_or_can_be_seen():

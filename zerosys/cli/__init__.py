@@ -114,13 +114,18 @@ def _unusual(argv: list[str]) -> int:
 
 
 def said(failure: OSError | ValueError) -> str:
-    """*failure* as one sentence for people: without the number, the file it is about last."""
+    """*failure* as one sentence for people: without the number, the file it is about last.
+
+    Names in it cannot steer the terminal.
+    """
+    from zerosys.cli.table import plain
+
     if not isinstance(failure, OSError) or not failure.strerror:
-        return str(failure)
+        return plain(str(failure))
     text = failure.strerror
     for in_python, in_shell in _IN_SHELL.items():
         text = text.replace(in_python, in_shell)
-    return f"{text}: {failure.filename}" if failure.filename else text
+    return plain(f"{text}: {failure.filename}" if failure.filename else text)
 
 
 class _Closed(io.TextIOBase):

@@ -14,6 +14,12 @@ from zerosys.machine import Node, Topology, topology
 # From near to far: backgrounds of the 256-colour palette, each with ink that can be read on it.
 _HEAT = ((22, 231), (28, 231), (64, 231), (100, 231), (136, 16), (172, 16), (166, 16), (160, 231), (124, 231))
 
+_BALANCING = {
+    True: "on: the kernel moves pages towards those who use them",
+    False: "off: pages stay where they are",
+    None: "this kernel has none",
+}
+
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The command's arguments."""
@@ -26,7 +32,9 @@ def parser(prog: str) -> argparse.ArgumentParser:
     )
     made.add_argument("--cpu-compress", action="store_true", help="CPUs as ranges, and how many")
     made.add_argument(
-        "--more", action="store_true", help="also kinds of nodes, huge pages, bandwidth and latency, tiers"
+        "--more",
+        action="store_true",
+        help="also kinds of nodes, huge pages, bandwidth and latency, tiers, and whether NUMA is balanced",
     )
     made.add_argument(
         "--color",
@@ -55,6 +63,7 @@ def main(argv: list[str], prog: str) -> int:
     sys.stdout.write(hardware(machine, chosen.cpu_compress, paint))
     if chosen.more:
         sys.stdout.write("".join(_more(node) for _, node in sorted(machine.nodes.items())))
+        sys.stdout.write(f"balancing: {_BALANCING[machine.balancing]}\n")
     return 0
 
 

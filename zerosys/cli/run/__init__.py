@@ -77,5 +77,7 @@ def _become(command: list[str], prog: str) -> int:
         become(command)
     except OSError as refusal:
         why = (refusal.strerror or "").removeprefix("execvpe: ")
-        print(f"{prog}: {command[0]}: {why}", file=sys.stderr)
+        from zerosys.cli.table import plain
+
+        print(f"{prog}: {plain(command[0])}: {why}", file=sys.stderr)
         return NOT_FOUND if refusal.errno in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
