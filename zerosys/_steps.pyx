@@ -90,11 +90,15 @@ cdef class Steps:
     def __cinit__(self, src, dst, count=None, *, bytes before=b"", **options):
         self.transfer = Transfer(src, dst, count, _borrows=True, **options)
         self.s.t = &self.transfer.t
-        if before:
-            self.precede(before)
+        self.precede(before)
 
-    cdef int precede(self, bytes before) except -1:
+    def precede(self, bytes before):
+        """Have *before* go first: what *before* is to the constructor; no step may have been taken yet."""
         cdef ssize_t rc
+        if not before:
+            return
+        if self.transfer.t.taken or self.transfer.begun:
+            raise ValueError(f"{len(before)} bytes can go first only before the first step")
         if self.transfer.t.strict:
             fail(-EOPNOTSUPP, "splice", f"strict: the source has {len(before)} bytes that were read before")
         if <size_t>len(before) > self.transfer.t.left:
@@ -102,7 +106,6 @@ cdef class Steps:
         rc = c_precede(&self.s, PyBytes_AS_STRING(before), len(before))
         if rc < 0:
             fail(rc, "malloc")
-        return 0
 
     def step(self):
         """Carry bytes until a side blocks, about 2 MiB at most; never sleep but for a disk.

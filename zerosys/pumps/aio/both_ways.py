@@ -11,7 +11,7 @@ from typing import SupportsFloat
 from zerosys.pumps.aio.ends import Duplex, End, TwoWay
 from zerosys.pumps.aio.flow import Flow
 from zerosys.pumps.aio.pool import PipePool
-from zerosys.pumps.aio.run import Run
+from zerosys.pumps.aio.run import Run, seconds
 from zerosys.pumps.both_ways import RelayResult
 from zerosys.pumps.ends import refuse_same
 from zerosys.pumps.result import carry, stopped_by
@@ -58,14 +58,14 @@ async def relay(
         refuse_same(near.source.target, far.source.target)
         for end in (near, far):
             await end.sink.flush()
-        for end in (near, far):
-            end.source.take_over(None, strict)
         run = Run(pool, executor, strict=strict, touch_flags=touch_flags, after=after,
                   watch=(lambda: progress(RelayResult(*run.results()))) if progress else None)  # fmt: skip
         stack.enter_context(run)
         for source, sink in ((near.source, far.sink), (far.source, near.sink)):
             ends[run.add(source, sink)] = source, sink
-        run.limit(*(None if limit is None else float(limit) for limit in (timeout, stall_timeout)))
+        run.limit(seconds(timeout, "timeout"), seconds(stall_timeout, "stall_timeout"))
+        for flow, (source, _) in ends.items():
+            flow.steps.precede(source.take_over(None, strict))
         try:
             await run.wait()
         except BaseException as stopped:

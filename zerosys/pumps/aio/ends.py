@@ -16,6 +16,7 @@ from typing import Any, Self
 from zerosys.errors import WouldCopy
 from zerosys.pumps import ends
 from zerosys.pumps.aio.streams import Borrowed, Streams, pair_of
+from zerosys.pumps.result import carry
 
 Endpoint = Any  # an int, what has fileno(), a Python file or socket, a buffer, or a pair of streams
 TwoWay = Any  # an int or what has fileno(), a pair of streams, or (source, sink)
@@ -54,10 +55,17 @@ class End(ExitStack):
     async def flush(self) -> None:
         """Wait until a stream's writer holds nothing back."""
         if self._streams and self._writes:
-            await self._streams.flush()
+            try:
+                await self._streams.flush()
+            except asyncio.CancelledError as stopped:
+                carry(stopped, moved=0, stranded=0, stranded_bytes=b"", side="sink")
+                raise
 
-    def take_over(self, count: int | None, strict: bool) -> None:
-        """Take what was read from the source before: the first of the bytes to carry, ``before``."""
+    def take_over(self, count: int | None, strict: bool) -> bytes:
+        """Take what was read from the source before: the first of the bytes to carry, ``before``.
+
+        Last of all that can be refused: who has them when it is refused is the exception.
+        """
         if self._streams:
             self.before = self._streams.take_over(count)
             self.callback(self._streams.give_back)
@@ -71,6 +79,7 @@ class End(ExitStack):
                 side="source",
                 stranded_bytes=self.before,
             )
+        return self.before
 
     def settle(self, done: int) -> None:
         """Tell a file object how far it went."""
@@ -80,8 +89,12 @@ class End(ExitStack):
         """Shut a socket down; nothing where this is none, or its peer is gone."""
         if not stat.S_ISSOCK(os.fstat(self.target).st_mode):
             return
-        with socket.socket(fileno=os.dup(self.target)) as own, suppress(OSError):
-            own.shutdown(how)
+        own = socket.socket(fileno=self.target)  # no duplicate: there may be no descriptor left
+        try:
+            with suppress(OSError):
+                own.shutdown(how)
+        finally:
+            own.detach()
 
 
 def _found(thing: Endpoint, offset: int | None, reads: bool, name: str) -> ends.Found:

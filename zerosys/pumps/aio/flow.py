@@ -162,9 +162,13 @@ class Flow(Turns):
     # -- ending -------------------------------------------------------------------------------
 
     def _end(self, failure: BaseException | None) -> None:
-        if not self.closed:
-            self._detach()
-            self._ended(self, failure)
+        if self.closed:
+            return
+        self._detach()
+        # The other direction of a relay may go on for long: what is stranded needs no pipe meanwhile.
+        if self.steps.staged and (stage := self.park()) is not None:
+            self._pool.give(stage)
+        self._ended(self, failure)
 
     def _detach(self) -> None:
         self.closed = True

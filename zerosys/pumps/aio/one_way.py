@@ -11,7 +11,7 @@ from typing import Any, SupportsFloat, SupportsIndex, overload
 from zerosys.pumps.aio.ends import End, Endpoint
 from zerosys.pumps.aio.fanning import fan_out
 from zerosys.pumps.aio.pool import PipePool
-from zerosys.pumps.aio.run import Run
+from zerosys.pumps.aio.run import Run, seconds
 from zerosys.pumps.fanning import LINGER, FanOutResult, OnSlow
 from zerosys.pumps.pumping import Progress, _bounded_in_one_file, _refuse_for_many
 from zerosys.pumps.result import PumpResult, carry, short_source, stopped_by
@@ -107,8 +107,8 @@ async def pump(
             dst,
             wanted,
             offset_src=_index(offset_src),
-            timeout=_seconds(timeout),
-            stall_timeout=_seconds(stall_timeout),
+            timeout=seconds(timeout, "timeout"),
+            stall_timeout=seconds(stall_timeout, "stall_timeout"),
             strict=strict,
             touch_flags=touch_flags,
             progress=progress,
@@ -129,7 +129,6 @@ async def pump(
         if not source.is_memory and not sink.is_memory:
             wanted = _bounded_in_one_file(source.found, sink.found, wanted)
         await sink.flush()
-        source.take_over(wanted, strict)
         run = Run(pool, executor, strict=strict, touch_flags=touch_flags,
                   watch=(lambda: progress(*run.results())) if progress else None)  # fmt: skip
         stack.enter_context(run)
@@ -142,7 +141,8 @@ async def pump(
             stable=stable,
             rate=parse_size(rate) if isinstance(rate, str) else rate,
         )
-        run.limit(_seconds(timeout), _seconds(stall_timeout))
+        run.limit(seconds(timeout, "timeout"), seconds(stall_timeout, "stall_timeout"))
+        flow.steps.precede(source.take_over(wanted, strict))
         transfer = flow.steps.transfer
         try:
             await run.wait()
@@ -163,7 +163,3 @@ async def pump(
 
 def _index(offset: SupportsIndex | None) -> int | None:
     return None if offset is None else index(offset)
-
-
-def _seconds(limit: SupportsFloat | None) -> float | None:
-    return None if limit is None else float(limit)

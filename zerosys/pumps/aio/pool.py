@@ -137,8 +137,11 @@ class PipePool:
         return False
 
     def stalled(self, borrower: Borrower) -> None:
-        """Note that *borrower* waits for its sink, and holds a pipe with bytes in it."""
-        self._stalled[borrower] = None
+        """Note that *borrower* waits for its sink, and holds a pipe; who needs one takes that."""
+        if self._waiting and (stage := borrower.park()) is not None:
+            self.give(stage)
+        else:
+            self._stalled[borrower] = None
 
     def forget(self, borrower: Borrower) -> None:
         """*borrower* waits for its sink no more, or for a pipe."""
@@ -151,4 +154,11 @@ _pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, PipePool] = weakref
 
 def pool_of(loop: asyncio.AbstractEventLoop) -> PipePool:
     """The pool of *loop* for those who bring none."""
-    return _pools.setdefault(loop, PipePool())
+    if (pool := _pools.get(loop)) is None:
+        # A pool holds those who wait there, and they their loop: where one was closed under them,
+        # it would stay for ever.
+        for other in list(_pools):
+            if other.is_closed():
+                _pools.pop(other, None)
+        pool = _pools.setdefault(loop, PipePool())
+    return pool

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat
 
 from zerosys._steps import Steps
 from zerosys.pumps.aio.ends import End, sleeps
@@ -22,6 +22,15 @@ _WATCH = 0.1  # s between two calls of a watcher
 
 # Told of each flow that ends, and why; gives whether the others go on all the same.
 After = Callable[[Flow, BaseException | None], bool]
+
+
+def seconds(limit: SupportsFloat | None, name: str) -> float | None:
+    """*limit* as a number; None is none. Raises ValueError for less than 0."""
+    if limit is None:
+        return None
+    if not (value := float(limit)) >= 0:
+        raise ValueError(f"{name} must be None or a number of seconds >= 0, not {limit!r}")
+    return min(value, 1e9)  # 30 years, as without a loop
 
 
 class Run:
@@ -57,7 +66,6 @@ class Run:
             source.target,
             sink.target,
             count,
-            before=source.before,
             strict=self._strict,
             touch_flags=self._touch_flags and not sink.standard,
             **options,

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_PIECE = 1 << 20
 
 
 class Borrowed:
@@ -17,6 +18,8 @@ class Borrowed:
         # What asyncio's types do not tell: a transport that reads can be paused.
         self._transport: Any = self._writer.transport
         self._reading = False
+        if self._writer.is_closing():  # its number may be somebody else's by now
+            raise ValueError("these streams are closed: pump before their close()")
         self.fd = _plain_socket(self._writer)
 
     async def flush(self) -> None:
@@ -30,13 +33,12 @@ class Borrowed:
 
     def take_over(self, count: int | None) -> bytes:
         """Stop the transport from reading; what the reader has, at most *count* bytes of it."""
+        held = _held(self._reader, count)
+        # Only now: a reader that held too much had it paused, and goes on when it is read from.
         self._reading = self._transport.is_reading()
-        held = _held(self._reader)
-        self._transport.pause_reading()
-        if count is None or len(held) <= count:
-            return held
-        self._reader.feed_data(held[count:])
-        return held[:count]
+        with suppress(RuntimeError):  # it was closed meanwhile, and reads no more
+            self._transport.pause_reading()
+        return held
 
     def give_back(self) -> None:
         """Let the transport read again, if it did."""
@@ -72,16 +74,16 @@ def _plain_socket(writer: asyncio.StreamWriter) -> int:
     return int(socket.fileno())
 
 
-def _held(reader: asyncio.StreamReader) -> bytes:
-    """What *reader* holds already. It is asked for more until it would wait, and does not."""
-    parts = []
-    while not reader.at_eof():
-        more = reader.read(1 << 20)
+def _held(reader: asyncio.StreamReader, count: int | None) -> bytes:
+    """What *reader* holds already, at most *count* bytes. It is asked until it would wait, and does not."""
+    held = bytearray()
+    while not reader.at_eof() and (count is None or len(held) < count):
+        more = reader.read(_PIECE if count is None else min(count - len(held), _PIECE))
         try:
             more.send(None)
         except StopIteration as had:
-            parts.append(had.value)
+            held += had.value
         else:
             more.close()
             break
-    return b"".join(parts)
+    return bytes(held)

@@ -67,27 +67,35 @@ class Turns(ABC):
     def _take_turn(self) -> None:
         if self._is_over():
             return
-        if self._threaded:
-            self._watch_nothing()
-            threads = self._executor or self._pool.threads
-            self._slice = self._loop.run_in_executor(threads, self._stepped().slice)
-            self._slice.add_done_callback(self._sliced)
-            return
+        # Whatever is raised here, by a user's executor or progress function too, would else be the
+        # loop's to complain of, and nobody would ever go on.
         try:
-            outcome = self._stepped().step()
+            if self._threaded:
+                self._watch_nothing()
+                self._slice = self._loop.run_in_executor(self._threads(), self._stepped().slice)
+                self._slice.add_done_callback(self._sliced)
+            else:
+                self._act(self._stepped().step())
         except Exception as failure:
             self._end(failure)
-        else:
-            self._act(outcome)
+
+    def _threads(self) -> Executor:
+        return self._pool.threads if self._executor is None else self._executor
 
     def _sliced(self, done: asyncio.Future[Any]) -> None:
         self._slice = None
-        failure = done.exception()
+        dropped = done.cancelled()
+        failure = None if dropped else done.exception()  # fetched, or it would be complained of
         if self._is_over():
             return
-        if failure is None:
+        if dropped:
+            # No CancelledError: nobody has cancelled the task.
+            failure = RuntimeError("the executor has dropped the work of this pump: let it run till the end")
+        try:
+            if failure is not None:
+                raise failure
             self._act(done.result())
-        else:
+        except Exception as failure:
             self._end(failure)
 
     def _pause(self) -> float:
