@@ -95,7 +95,9 @@ def child(page: Path, place: str, folder: Path) -> subprocess.CompletedProcess[s
     """Run *page* for *place* in *folder*, in an interpreter of its own."""
     tree = Path(__file__).resolve().parent.parent
     scripts = installed(folder / "bin", *(f"zerosys-{tool}" for tool in TOOLS))
-    (scripts / "python").symlink_to(sys.executable)
+    # No link: through one, CPython 3.13 does not find its virtual environment.
+    (scripts / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (scripts / "python").chmod(0o755)
     environment = os.environ | {"PYTHONPATH": str(tree), "PATH": f"{scripts}:{os.environ['PATH']}"}
     return subprocess.run(
         [sys.executable, __file__, page, place],
