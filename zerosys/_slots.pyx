@@ -84,11 +84,10 @@ def format_table(memory, count, nbytes, stride):
     """Write the table of a new pool into *memory*, whose slots follow it, *stride* bytes apart."""
     cdef Py_buffer view
     cdef zs_slots_header *table
-    cdef uint64_t first = table_bytes(count)
-    cdef Py_ssize_t n = as_count(count, "count")
+    cdef Py_ssize_t first = table_bytes(count), n = as_count(count, "count")
     PyObject_GetBuffer(memory, &view, PyBUF_WRITABLE)
     try:
-        if <uint64_t>view.len < first + n * <uint64_t>as_count(stride, "stride"):
+        if view.len < first or as_count(stride, "stride") > (view.len - first) // n:
             raise ValueError(f"{view.len} bytes are too few for {n} slots of {stride}")
         memset(view.buf, 0, first)
         table = <zs_slots_header *>view.buf
@@ -145,9 +144,10 @@ cdef class SlotTable:
                              "one version")
         self.n, self.size, self.stride = table.count, table.nbytes, table.stride
         self.first = table.first
-        if (not 1 <= self.n <= MOST or self.first != <uint64_t>table_bytes(self.n) or self.stride > 1 << 48
-                or not 1 <= self.size <= self.stride
-                or self.first + self.n * self.stride > <uint64_t>self.view.len):
+        # By division: a product of what a stranger wrote may wrap.
+        if (not 1 <= self.n <= MOST or self.first != <uint64_t>table_bytes(self.n)
+                or self.first > <uint64_t>self.view.len or not 1 <= self.size <= self.stride
+                or self.stride > (<uint64_t>self.view.len - self.first) // self.n):
             raise ValueError(f"a slot pool that says {self.n} slots of {self.size} bytes, {self.stride} "
                              f"apart, in {self.view.len}: a peer wrote what no honest one writes")
         self.table = table
@@ -241,8 +241,12 @@ cdef class SlotTable:
         cdef int64_t until = -1, left = SLICE
         cdef uint32_t at = self.cursor  # its own: another thread may look meanwhile
         cdef uint64_t word = 0
+        cdef double seconds
         if timeout is not None:
-            until = clock() + <int64_t>(min(max(PyFloat_AsDouble(timeout), 0), 1e9) * 1e9)
+            seconds = PyFloat_AsDouble(timeout)
+            if not seconds >= 0:
+                raise ValueError(f"timeout must be None or a number of seconds >= 0, not {timeout!r}")
+            until = clock() + <int64_t>(min(seconds, 1e9) * 1e9)
         while True:
             self.reclaim()
             word = take(self.table, self.n, self.seat, &self.cursor)

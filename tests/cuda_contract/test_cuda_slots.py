@@ -1,6 +1,7 @@
 """Slots: acquired anywhere, passed on by pickle, back when released, or left by the dead."""
 
 import gc
+import math
 import multiprocessing
 import os
 import pickle
@@ -358,6 +359,26 @@ def test_every_number_of_the_table_is_checked(at):
             region.array("u8", 1, at // 8 * 8)[0] = 0xFFFF_FFFF_FFFF_FFF0
             with pytest.raises(ValueError, match=r"slot pool"):
                 cuda.SlotPool.attach(handle)
+
+
+def test_a_product_of_the_tables_numbers_that_wraps_is_seen():
+    """65536 slots that lie 2**48 bytes apart end, modulo 2**64, where they begin."""
+    count = 1 << 16
+    with nothing_left(), SharedRegion.create(table_bytes(count) + PAGE) as region:
+        format_table(region, 1, 5, PAGE)
+        region.array("u4", 1, 12)[0] = count
+        region.array("u8", 3, 16)[:] = 1 << 48, 1 << 48, table_bytes(count)
+        with region.handle() as handle, pytest.raises(ValueError, match="slot pool that says 65536 slots"):
+            cuda.SlotPool.attach(handle)
+
+
+@pytest.mark.parametrize(("timeout", "error"), [(-1, ValueError), (math.nan, ValueError), ("1", TypeError)])
+def test_a_time_that_is_none_is_refused(pool, timeout, error):
+    slots = [pool.acquire() for _ in range(3)]
+    with pytest.raises(error):
+        pool.acquire(timeout=timeout)
+    for slot in slots:
+        slot.release()
 
 
 @pytest.mark.parametrize("count, nbytes", [(0, 1), (1, 0), (1 << 25, 1)])
