@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from zerosys.ring.recording import Recording, SigMF
+
+if TYPE_CHECKING:
+    from zerosys.ring.ends import StreamReader, StreamWriter
 
 TICK = 0.02  # seconds of samples that are played together
 
 
 def play(
     recording: Recording,
-    writer: Any,
+    writer: StreamWriter,
     *,
     rate: float | None = None,
     repeat: int = 1,
@@ -49,7 +52,7 @@ def play(
 
 
 def record(
-    reader: Any,
+    reader: StreamReader,
     fd: int,
     count: int | None = None,
     *,
