@@ -144,8 +144,8 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on():
             assert os.read(told, 99) == b"stopped"
             assert termios.tcgetattr(top.theirs) == top.before
             os.write(start, b"!")
-            top.until(b"\x1b[?1049h")
-            top.until(b"PID")  # at once, and not after 30 seconds
+            drawn = top.until(b"PID", seconds=20)  # at once, and not after the 30 seconds between two looks
+            assert drawn.startswith(b"\x1b[?1049h")
             os.write(top.ours, b"q")
             top.until(b"\x1b[?1049l")
             assert top.process.wait(60) == 0
