@@ -10,6 +10,9 @@ from cpython.long cimport PyLong_CheckExact
 
 from zerosys._mmap cimport Mapping
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object n, int *overflow) except? -1
+
 
 cdef class Piece:
     """Memory that a pool owns: *size* bytes, which a device finds at *pointer*.
@@ -139,9 +142,10 @@ cdef class Buckets:
     def _take(self, size):
         """A block of *size* bytes."""
         cdef Py_ssize_t asked
+        cdef int overflow = 0
         if PyLong_CheckExact(size) and not self.waiting:
-            asked = size
-            if asked > 0:
+            asked = PyLong_AsLongLongAndOverflow(size, &overflow)  # -1 for what does not fit
+            if 0 < asked <= <Py_ssize_t>1 << 62:  # the rest is refused below, in words
                 bucket = self.free.get((asked + self.step - 1) // self.step * self.step)
                 if bucket:
                     self.hits += 1

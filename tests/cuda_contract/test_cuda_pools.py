@@ -318,3 +318,9 @@ def test_a_pool_never_masks_an_exception(gpu, caplog):
         pool.acquire(SIZE).release(after=Lost())
         raise ZeroDivisionError
     assert pool.stats().held_bytes == 0 and "the device is lost" in caplog.text
+
+
+@pytest.mark.parametrize("size", [0, -1, 2**62 + 1, 2**63 - 1, 2**64, -(2**64)])
+def test_sizes_that_no_memory_has_are_refused(gpu, size):
+    with cuda.DevicePool(0) as pool, pytest.raises(ValueError, match="size must be 1 to"):
+        pool.acquire(size)

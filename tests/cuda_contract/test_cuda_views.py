@@ -115,12 +115,19 @@ def test_a_view_keeps_the_device_memory_alive(gpu):
 
 @pytest.mark.parametrize(
     ("more", "error"),
-    [({"strides": (2,)}, BufferError), ({"strides": (1,)}, None), ({"strides": None}, None)],
+    [
+        ({"strides": (2,)}, "contiguous"),
+        ({"strides": (-1,)}, "contiguous"),
+        ({"strides": (1, 1)}, "strides"),
+        ({"mask": object()}, "mask"),
+        ({"strides": (1,)}, None),
+        ({"strides": None, "mask": None}, None),
+    ],
 )
-def test_device_memory_must_be_contiguous(gpu, more, error):
+def test_device_memory_must_be_contiguous_and_whole(gpu, more, error):
     with gpu.memory(SIZE) as pointer:
         if error:
-            with pytest.raises(error, match="contiguous"):
+            with pytest.raises(BufferError, match=error):
                 cuda.DeviceView(OnDevice(pointer, SIZE, **more))
         else:
             cuda.DeviceView(OnDevice(pointer, SIZE, **more)).commit()

@@ -59,7 +59,11 @@ class DeviceArray:
     def __init__(self, interface: dict[str, Any]) -> None:
         shape, kind = interface["shape"], interface["typestr"]
         strides, item = interface.get("strides"), int(kind[2:])
-        if strides is not None and not _contiguous(shape, strides, item):
+        if interface.get("mask") is not None:
+            raise BufferError(
+                "device memory with a mask is not taken: fill what it hides, and pass it without"
+            )
+        if strides is not None and (len(strides) != len(shape) or not _contiguous(shape, strides, item)):
             raise BufferError(
                 f"device memory must be C-contiguous, not of strides {strides} for shape {shape}"
             )
