@@ -15,6 +15,7 @@ from zerosys import MessageRing, PeerDead
 NOBODY = 65534
 SLOT = 2048  # where the first slot begins
 PEER = SLOT + 152
+WRITER = 1536  # its state
 BY_LOCK, BY_PID = 1, 2
 
 
@@ -114,3 +115,15 @@ def test_another_user_stands_in_by_its_pid():
         assert time.monotonic() - begun < 2
         with ring.reader() as r:
             assert r.skip() == 4 and w.write(b"goes on") and r.read() == b"goes on"
+
+
+def test_an_owner_who_is_only_signing_is_not_called_dead_for_what_the_last_one_signed():
+    """A place is taken first, and signed then; here it stays as it is in between."""
+    joining = struct.pack("I", 1)
+    with MessageRing.create(4096) as ring, slots_of(ring) as control:
+        ring.reader().close()
+        control[SLOT + 140 : SLOT + 144] = joining
+        assert state(ring) == "unknown"
+        ring.writer().leave()
+        control[WRITER : WRITER + 4] = joining
+        assert ring.stat()["state"] == "unknown"

@@ -118,8 +118,8 @@ static inline enum zs_ring_alive zs_ring_lives(int control_fd, uint32_t place, c
     return locked < 0 ? ZS_RING_UNKNOWN : locked ? ZS_RING_ALIVE : life == ZS_RING_BY_LOCK ? ZS_RING_DEAD : ZS_RING_UNKNOWN;
 }
 
-/* Take a place: with own_fd by its lock, else (own_fd < 0) only one that is free or whose owner is
- * known dead, by pid. 0, or -EAGAIN if somebody has it. */
+/* Take a place: with own_fd by its lock, else (own_fd < 0) only one that is free, since nothing would keep
+ * two from taking a dead one's. 0, or -EAGAIN if somebody has it. */
 static inline int zs_ring_take(int control_fd, int own_fd, uint32_t place, struct zs_ring_peer *peer, uint32_t *state)
 {
     uint32_t found = ZS_RING_LOAD(state, ACQUIRE, slot);

@@ -213,8 +213,11 @@ static inline int zs_writer_begin(struct zs_ring_writer *w, const struct zs_ring
     return 0;
 }
 
+/* Whoever takes a place next is in it before it has signed: until then it is not judged by our signature.
+ * So it is at each of a place's three ends. */
 static inline void zs_writer_leave(struct zs_ring_writer *w)
 {
+    ZS_RING_STORE(&w->ring.control->peer.life, ZS_RING_NOBODY, RELAXED, none);
     ZS_RING_STORE(&w->ring.control->state, ZS_RING_FREE, RELEASE, slot);
 }
 
@@ -224,6 +227,7 @@ static inline void zs_writer_leave(struct zs_ring_writer *w)
 static inline void zs_ring_evict(const struct zs_ring *ring, struct zs_ring_slot *slot)
 {
     ZS_RING_STORE(&slot->tail, ZS_RING_LOAD(&ring->control->head, RELAXED, none), RELAXED, space);
+    ZS_RING_STORE(&slot->peer.life, ZS_RING_NOBODY, RELAXED, none);
     ZS_RING_STORE(&slot->state, ZS_RING_FREE, RELAXED, slot);
 }
 
@@ -302,6 +306,7 @@ static inline int zs_reader_join(struct zs_ring_reader *r, const struct zs_ring 
 
 static inline void zs_reader_leave(struct zs_ring_reader *r)
 {
+    ZS_RING_STORE(&r->slot->peer.life, ZS_RING_NOBODY, RELAXED, none);
     ZS_RING_STORE(&r->slot->state, ZS_RING_FREE, RELEASE, slot);
 }
 
