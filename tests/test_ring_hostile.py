@@ -12,11 +12,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
+from explorer_build import HEADERS
 
 SELF = os.path.abspath(__file__)
+ONCE = Path(SELF).parent / "foreign" / "ring_once.c"
 HEADER, CONTROL, SLOT = 1024, 2048, 256
 FIELDS = [*range(0, HEADER, 4), *range(HEADER, CONTROL, 8), *range(CONTROL, CONTROL + 2 * SLOT, 8)]
 ODD = [
@@ -165,13 +168,59 @@ def child(kind, seed, count):
     print("done", *(f"{name}={times}" for name, times in outcomes.items()), flush=True)
 
 
-def hostile(kind, seed, count, timeout):
+def scribble(ring, chance, good):
+    """Change the counters and the data for ever, and put the counters back now and then."""
+    counters = [*range(HEADER, CONTROL, 8), *range(CONTROL, CONTROL + 2 * SLOT, 8)]
+    with memoryview(ring._control) as control, memoryview(ring._data.mapping(writable=True)) as data:
+        while True:
+            for memory, places in ((control, counters), (data, range(0, CAPACITY, 8))):
+                at, value = chance.choice(places), chance.choice([chance.choice(ODD), chance.getrandbits(64)])
+                if chance.random() < 0.4:
+                    value = int.from_bytes(memory[at : at + 8], "little") + chance.choice([-16, 1, 16, 4096])
+                memory[at : at + 8] = (value % 2**64).to_bytes(8, "little")
+            if chance.random() < 0.02:
+                control[HEADER:] = good[HEADER:]
+
+
+def beside(kind, seed, count):
+    """The same calls *count* times while another process writes anything, and goes on writing."""
+    from zerosys import MessageRing, StreamRing
+
+    for full in ("block", "drop", "overwrite"):
+        words = {"readers": 2, "on_full": full}
+        ring = (
+            StreamRing.create(CAPACITY, np.dtype("V24"), **words)
+            if kind == "items"
+            else MessageRing.create(CAPACITY, **words)
+        )
+        stranger = os.fork()
+        if not stranger:
+            try:
+                scribble(ring, random.Random(seed), bytes(ring._control))
+            finally:
+                os._exit(1)
+        try:
+            for _ in range(count):
+                begun = clock()
+                attached = type(ring).attach(ring.handle())
+                use(attached)
+                attached.__exit__(None, None, None)
+                if clock() - begun > SLOW:
+                    print("slow", full, flush=True)
+            assert os.waitpid(stranger, os.WNOHANG) == (0, 0)  # it still writes
+        finally:
+            os.kill(stranger, signal.SIGKILL)
+            os.waitpid(stranger, 0)
+    print("done used=1")
+
+
+def hostile(kind, seed, count, timeout, work="child"):
     limit = 3 << 30
 
     def confine():
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
-    command = [sys.executable, "-X", "faulthandler", SELF, kind, str(seed), str(count)]
+    command = [sys.executable, "-X", "faulthandler", SELF, work, kind, str(seed), str(count)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, preexec_fn=confine,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
@@ -187,6 +236,35 @@ def hostile(kind, seed, count, timeout):
 def test_corruptions_end_in_an_error_or_in_data(kind):
     outcomes = hostile(kind, 1, 10_000, 115)
     assert int(outcomes["corrupt"]) > 500 and int(outcomes["used"]) > 500
+
+
+@pytest.mark.parametrize("kind", ["items", "messages"])
+def test_corruptions_while_the_calls_run_end_in_an_error_or_in_data(kind):
+    hostile(kind, 1, 500, 115, work="beside")
+
+
+def counted(folder, headers):
+    """What ring_once.c prints, built over *headers*."""
+    compiler = os.environ.get("CC", "cc").split()
+    options = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{headers}"]
+    subprocess.run([*compiler, *options, ONCE, "-o", folder / "once"], check=True)
+    return subprocess.run([folder / "once"], capture_output=True, text=True, timeout=20).stdout
+
+
+def test_each_step_reads_what_a_peer_may_change_once(tmp_path):
+    assert counted(tmp_path, HEADERS) == "each once\n"
+
+
+def test_a_length_that_is_read_again_after_it_was_checked_is_found(tmp_path):
+    """Else the test above would prove nothing."""
+    for header in HEADERS.glob("ring*.h"):
+        (tmp_path / header.name).write_text(header.read_text())
+    changed = tmp_path / "ring_message.h"
+    checked = "    m->span = zs_message_span(ring, m->length);\n"
+    again = "    m->length = ZS_RING_LOAD(&record->length, RELAXED, data);\n"
+    assert changed.read_text().count(checked) == 1
+    changed.write_text(changed.read_text().replace(checked, checked + again))
+    assert counted(tmp_path, tmp_path) == "zs_message_next reads a number twice\n"
 
 
 def test_a_format_that_is_a_number_alone_is_data_and_no_crash():
@@ -219,4 +297,4 @@ def test_a_million_corruptions_end_in_an_error_or_in_data(kind, seed):
 
 
 if __name__ == "__main__":
-    child(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    globals()[sys.argv[1]](sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
