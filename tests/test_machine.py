@@ -292,3 +292,26 @@ def test_missing_and_empty_files_are_a_machine_with_less(files):
     assert machine.nodes
     assert machine.allowed_nodes <= machine.nodes.keys()
     assert machine.allowed_cpus <= machine.online_cpus
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("sys/devices/system/node/online", "0,,1"),
+        ("sys/devices/system/cpu/online", "0-x"),
+        ("sys/devices/system/node/node0/cpulist", "3-1"),
+        ("sys/devices/system/node/node1/cpumap", "zz"),
+        ("sys/devices/system/node/node0/distance", "10 near"),
+        ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: much kB"),
+        ("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "²"),
+    ],
+)
+def test_a_file_that_says_something_else_than_the_kernel_does_is_named(tmp_path, file, said):
+    files = {
+        **node_files(0, cpus="0", total=9, distance="10 20"),
+        "sys/devices/system/node/node1/meminfo": "",
+    }
+    root = write_tree(tmp_path, {**files, file: f"{said}\n"})
+    with pytest.raises(ValueError) as wrong:
+        topology(root)
+    assert str(wrong.value).startswith(f"{root}/{file}: ")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from zerosys.nodes import parse_list
 from zerosys.record import Record
-from zerosys.sysfs import entries, fields, members, number, numbered, text
+from zerosys.sysfs import entries, fields, listed, members, number, numbered
 
 _MEASURES = ("read_bandwidth", "write_bandwidth", "read_latency", "write_latency")
 
@@ -43,7 +42,7 @@ def memory_tiers(base: str) -> dict[int, int]:
     folder = f"{base}/sys/devices/virtual/memory_tiering"
     tiers = {}
     for tier in numbered(folder, "memory_tier"):
-        for node in parse_list(text(f"{folder}/memory_tier{tier}/nodelist") or ""):
+        for node in listed(f"{folder}/memory_tier{tier}/nodelist") or ():
             tiers[node] = tier
     return tiers
 

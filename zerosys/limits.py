@@ -17,7 +17,7 @@ from zerosys.machine import RECLAIMABLE, node_ids
 from zerosys.nodes import Spec, format, parse, parse_list
 from zerosys.selection import one_node
 from zerosys.sizes import rough_size
-from zerosys.sysfs import lines, number, sizes, text, thread_status
+from zerosys.sysfs import lines, listed, number, sizes, thread_status
 
 _FORCE = "or pass force=True, and the kernel may kill this process or another"
 
@@ -88,7 +88,7 @@ class Headroom:
 
     def _confined(self) -> frozenset[int] | None:
         """The nodes of the cpuset, where it leaves out any; None where the whole machine is ours."""
-        filled = parse_list(text(f"{self._root}/sys/devices/system/node/has_memory") or "")
+        filled = listed(f"{self._root}/sys/devices/system/node/has_memory") or frozenset()
         told = thread_status(self._root).get("Mems_allowed_list")
         allowed = filled if told is None else parse_list(told)
         return None if filled <= allowed else filled & allowed

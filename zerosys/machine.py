@@ -10,7 +10,17 @@ import os
 from zerosys.hmat import Access, Device, access_classes, dax_media, gpu_nodes, memory_tiers
 from zerosys.nodes import parse_list
 from zerosys.record import Record
-from zerosys.sysfs import entries, members, number, numbered, sizes, text, thread_status
+from zerosys.sysfs import (
+    entries,
+    listed,
+    members,
+    number,
+    numbered,
+    sizes,
+    strange,
+    text,
+    thread_status,
+)
 
 TYPE_CHECKING = False  # typing costs a command milliseconds, and is needed by checkers alone
 if TYPE_CHECKING:
@@ -112,7 +122,8 @@ def topology(root: str | os.PathLike[str] = "/") -> Topology:
     """Read the machine below *root*, which stands for ``/`` (a recorded tree, say).
 
     A machine without a node directory is one node, 0, with all CPUs and all memory,
-    and ``available`` is False. Raises OSError only where *root* itself is missing.
+    and ``available`` is False. Raises OSError only where *root* itself is missing, and ValueError
+    that names the file where one says something else than the kernel does.
     """
     base = os.fspath(root).rstrip("/")
     os.stat(base or "/")
@@ -155,8 +166,7 @@ class _Reader:
         if not ids:
             return {0: self._assumed()}, False
         # The columns of a distance file are the nodes that are online, in order.
-        listed = text(f"{self.folder}/online")
-        self.columns = sorted(parse_list(listed)) if listed else ids
+        self.columns = sorted(listed(f"{self.folder}/online") or ids)
         self.gpus = gpu_nodes(self.base)
         self.media = dax_media(self.base) | dict.fromkeys(self.gpus, "GPU")
         self.tiers = memory_tiers(self.base)
@@ -210,15 +220,18 @@ def _kind(memory: int, online: frozenset[int], device: bool) -> Kind:
 
 
 def _online_cpus(folder: str) -> frozenset[int]:
-    listed = text(f"{folder}/online")
-    if listed:
-        return parse_list(listed)
+    online = listed(f"{folder}/online")
+    if online:
+        return online
     # Old kernels: a CPU is online unless its own file says otherwise.
     return frozenset(cpu for cpu in numbered(folder, "cpu") if text(f"{folder}/cpu{cpu}/online") != "0")
 
 
 def _distances(file: str, columns: list[int]) -> dict[int, int]:
-    values = [int(value) for value in (text(file) or "").split()]
+    try:
+        values = [int(value) for value in (text(file) or "").split()]
+    except ValueError as wrong:
+        raise strange(file, wrong) from None
     # Of another length, the columns are not ours to name.
     return dict(zip(columns, values, strict=True)) if len(values) == len(columns) else {}
 

@@ -71,13 +71,34 @@ def _numbers(names: list[str], prefix: str, suffix: str) -> Iterator[int]:
                 yield int(digits)
 
 
+# What a file says that cannot be read as the kernel writes it is ValueError, which names the file: such are
+# trees that somebody recorded, and what a container's file system puts in the kernel's place.
+
+
+def strange(path: str, wrong: ValueError) -> ValueError:
+    """The error of a file that says something else than the kernel does."""
+    return ValueError(f"{path}: {wrong}")
+
+
+def listed(path: str) -> frozenset[int] | None:
+    """The set that the file lists; None where there is none."""
+    said = text(path)
+    try:
+        return None if said is None else parse_list(said)
+    except ValueError as wrong:
+        raise strange(path, wrong) from None
+
+
 def members(list_file: str, mask_file: str) -> frozenset[int]:
     """The set that a file tells as a list, or where that is not there another as a mask of bits."""
-    listed = text(list_file)
-    if listed is not None:
-        return parse_list(listed)
+    found = listed(list_file)
+    if found is not None:
+        return found
     words = (text(mask_file) or "0").split(",")
-    bits = int("".join(word.strip().rjust(8, "0") for word in words), 16)
+    try:
+        bits = int("".join(word.strip().rjust(8, "0") for word in words), 16)
+    except ValueError as wrong:
+        raise strange(mask_file, wrong) from None
     return frozenset(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
@@ -93,9 +114,11 @@ def fields(path: str, prefix: str = "") -> dict[str, str]:
 
 def sizes(path: str, prefix: str = "") -> dict[str, int]:
     """The lines of the file that are sizes (``MemFree: 123 kB``), in bytes."""
-    return {
-        key: int(value[:-2]) * 1024 for key, value in fields(path, prefix).items() if value.endswith(" kB")
-    }
+    told = fields(path, prefix).items()
+    try:
+        return {key: int(value[:-2]) * 1024 for key, value in told if value.endswith(" kB")}
+    except ValueError as wrong:
+        raise strange(path, wrong) from None
 
 
 def thread_status(root: str = "") -> dict[str, str]:
