@@ -1,10 +1,15 @@
 """What a reader in overwrite mode has missed is counted, and is never taken for the end of the stream."""
 
 import asyncio
+import contextlib
+import multiprocessing
+import random
+import time
 
+import numpy as np
 import pytest
 
-from zerosys import MessageRing, StreamRing
+from zerosys import MessageRing, Overrun, StreamRing
 
 PAGE = 4096
 SHORT = 0.02  # seconds
@@ -126,3 +131,61 @@ def test_an_iteration_on_an_event_loop_goes_on_after_all_that_waited_was_taken(r
         return b"".join(got)
 
     assert asyncio.run(main()) == b"b" * PAGE
+
+
+def write_for(ring, seconds):
+    """Numbers in claims of up to the whole ring, of which some are aborted and some take their time."""
+    chance, number, until = random.Random(1), 0, time.monotonic() + seconds
+    with ring.writer() as w:
+        while time.monotonic() < until:
+            n = chance.choice([1, 5, 100, 300, PAGE // 8])
+            with w.claim(n if ring.kind == "stream" else 8 * n) as window:
+                numbers = np.frombuffer(window.raw, "u8")
+                numbers[:] = range(number, number + n)
+                if chance.random() < 0.2:
+                    time.sleep(chance.random() / 500)
+                if chance.random() < 0.2:
+                    window.abort()
+                    continue
+            number += n
+
+
+def numbers_of(r, chance):
+    """What one call of a reader brought, chosen by chance: an array; None where nothing whole came."""
+    if isinstance(r.ring, MessageRing):
+        if chance.random() < 0.5:
+            return np.frombuffer(r.read(5) if chance.random() < 0.5 else next(r), "u8")
+        message = r.try_read()
+        return None if message is None else np.frombuffer(message, "u8")
+    if chance.random() < 0.5:
+        room = np.zeros(chance.choice([1, 50, 500]), "u8")
+        if not (got := r.read_into(room, 5)):
+            raise EOFError
+        return room[:got]
+    if chance.random() < 0.5:
+        return next(r)
+    with r.peek(chance.choice([1, 300]), 5) as window:
+        if not window:
+            raise EOFError
+        held = window.array.copy()
+        return held if window.intact() else None
+
+
+@pytest.mark.parametrize("kind", ["items", "messages"])
+def test_a_reader_of_a_faster_writer_has_ascending_numbers_until_the_end_and_no_sooner(kind):
+    made = StreamRing.create(PAGE, "u8", on_full="overwrite") if kind == "items" else None
+    with made or MessageRing.create(PAGE, on_full="overwrite") as ring, ring.reader() as r:
+        writer = multiprocessing.get_context("fork").Process(target=write_for, args=(ring, 2))
+        writer.start()
+        chance, following, calls = random.Random(2), 0, 0
+        try:
+            while True:
+                with contextlib.suppress(Overrun):
+                    found = numbers_of(r, chance)
+                    if found is not None:
+                        assert found[0] >= following and (np.diff(found.astype("i8")) > 0).all()
+                        following = int(found[-1]) + 1
+                calls += 1
+        except (EOFError, StopIteration):
+            assert r.ended and calls > 100 and r.lost > 0
+        writer.join()
