@@ -175,11 +175,8 @@ def _set(before: Pool, lasting: int, root: str | os.PathLike[str]) -> Pool:
     base = _base(root)
     path = f"{_folder(base, before.node)}/hugepages-{before.size >> 10}kB/nr_hugepages"
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        try:
-            os.write(fd, str(lasting).encode())
-        finally:
-            os.close(fd)
+        with open(path, "wb", buffering=0) as file:
+            file.write(str(lasting).encode())
     except OSError as refusal:
         raise OSError(
             refusal.errno, f"{os.strerror(refusal.errno or 0)}{_remedy(refusal, before)}", path

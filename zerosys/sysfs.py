@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from io import FileIO
 
 from zerosys.nodes import parse_list
 
@@ -21,20 +22,14 @@ def text(path: str) -> str | None:
     Names in it are whatever somebody chose: a process's own is cut after 15 bytes, in the middle of a letter.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with FileIO(path) as file:  # which owns its descriptor from the start, whatever signal comes
+            said = file.readall()
     except _UNTOLD:
         return None
-    try:
-        said = got = os.read(fd, 1 << 16)
-        while got:
-            got = os.read(fd, 1 << 16)
-            said += got
     except OSError as gone:
         if gone.errno != errno.ENODEV:  # its device went while we read
             raise
         return None
-    finally:
-        os.close(fd)
     return said.decode(errors="surrogateescape").strip(" \n\0")  # recorded trees keep a NUL at the end
 
 
