@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import struct
+import time
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerosys import PumpError, PumpTimeout, ShortSource, WouldCopy, pump
+from zerosys._fanout import FanOut
 
 DATA = random.Random(9).randbytes(1_000_003)
 
@@ -233,3 +235,79 @@ def test_flags_of_blocking_sockets_are_restored_and_idle_sinks_cost_nothing():
         end.close()
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize("source_kind", ["pipe", "unix", "file"])
+def test_after_a_stop_each_sink_goes_on_with_what_is_due_to_it_and_the_rest_goes_to_all(
+    source_kind, tmp_path
+):
+    """Also where one was ahead of the others, whom the rest of the source was still to come to."""
+    source = Source(source_kind, DATA, tmp_path)
+    fast, slow = Sink("unix", tmp_path), tcp_pair()
+    shrink(*slow)
+    with pytest.raises(PumpTimeout) as stopped:
+        pump(source.fd, [fast.fd, slow[0]], timeout=0.5, pipe_size=1 << 16)
+    why = stopped.value
+    for sink, due, had in zip((fast.fd, slow[0]), why.stranded_each, why.result.sinks, strict=True):
+        assert had.bytes + len(due) == had.bytes + had.stranded == why.moved == why.result.bytes
+        assert DATA[had.bytes : why.moved] == due
+        if sink is slow[0]:
+            reading = Background(read_all, slow[1].fileno())
+        pump(due + why.stranded_bytes, sink, timeout=30)
+    rest = pump(source.fd, [fast.fd, slow[0]], timeout=30)
+    assert why.moved + len(why.stranded_bytes) + rest.bytes == len(DATA)
+    slow[0].close()
+    assert fast.received() == reading.result() == DATA
+    slow[1].close()
+    source.close()
+
+
+def test_a_fan_out_that_has_caught_up_runs_on(tmp_path):
+    source, fast, slow = Source("pipe", DATA, tmp_path), Sink("unix", tmp_path), tcp_pair()
+    shrink(*slow)
+    with FanOut(source.fd, [fast.fd, slow[0]], pipe_size=1 << 16) as fan:
+        with pytest.raises(TimeoutError):
+            fan.run(0.3)
+        before = fan.taken
+        fan.catch_up()
+        assert [sum(fan.branch(n)[:2]) + fan.branch(n)[3] for n in range(2)] == [fan.taken] * 2
+        assert fan.taken > before
+        fan.catch_up()  # there is nothing more
+        reading = Background(read_all, slow[1].fileno())
+        assert fan.run(30) == len(DATA)
+    slow[0].close()
+    assert fast.received() == reading.result() == DATA
+    slow[1].close()
+    source.close()
+
+
+@pytest.mark.parametrize("source_kind", ["pipe", "unix"])
+def test_no_byte_is_lost_or_twice_wherever_it_is_stopped(source_kind, tmp_path):
+    source = Source(source_kind, DATA, tmp_path)
+    pairs = [tcp_pair(), socket.socketpair(), tcp_pair()]
+    for pair in pairs[::2]:
+        shrink(*pair)
+    reading = [Background(read_slowly, far, 0.001 * number) for number, (_, far) in enumerate(pairs)]
+    sinks, gone, stops, limit = [near for near, _ in pairs], 0, 0, 0.0
+    while gone < len(DATA):
+        try:
+            gone += pump(source.fd, sinks, timeout=limit, pipe_size=1 << 14).bytes
+        except PumpTimeout as stopped:
+            for sink, due in zip(sinks, stopped.stranded_each, strict=True):
+                pump(due + stopped.stranded_bytes, sink, timeout=30)
+            gone, stops = gone + stopped.moved + len(stopped.stranded_bytes), stops + 1
+        limit = (limit + 0.0007) % 0.02
+    for sink in sinks:
+        sink.close()
+    assert [one.result() for one in reading] == [DATA] * 3 and stops
+    for _, far in pairs:
+        far.close()
+    source.close()
+
+
+def read_slowly(sock, pause):
+    got = b""
+    while part := sock.recv(20_000):
+        got += part
+        time.sleep(pause)
+    return got

@@ -16,7 +16,7 @@ import sys
 import time
 
 import pytest
-from ends import Background, Sink, read_all, shrink, tcp_pair
+from ends import Background, Sink, Source, read_all, shrink, tcp_pair
 from interrupted import goes_on, waiting
 from needs import need
 
@@ -133,6 +133,16 @@ def test_s4_a_pipe_full_of_single_bytes_costs_nothing_while_the_sink_pauses():
 
 
 # S5: O_APPEND output
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("source_kind", ["file", "pipe"])
+def test_s5_strict_refuses_an_appending_file_whatever_the_source_has(source_kind, many, tmp_path):
+    """A script that fails shall not fail on the first day on which there is something to append."""
+    source = Source(source_kind, b"", tmp_path)
+    with open(tmp_path / "log", "ab") as log, pytest.raises(WouldCopy, match="O_APPEND"):
+        pump(source.fd, [log] if many else log, strict=True)
+    source.close()
 
 
 @pytest.mark.parametrize("source_kind", ["file", "pipe"])

@@ -51,12 +51,25 @@ static inline void zs_branch_close(struct zs_branch *b)
     b->rest = b->buffer = NULL;
 }
 
+/* Bytes that it was given and its sink has not. */
+static inline size_t zs_branch_holds(const struct zs_branch *b)
+{
+    return b->held + b->buffered + (b->rest_end - b->rest_at);
+}
+
 /* Bytes that were taken from the source for this sink, and that it has not. What it is ahead by, the
  * source still has. */
 static inline size_t zs_branch_stranded(const struct zs_branch *b)
 {
-    size_t has = b->held + b->buffered + (b->rest_end - b->rest_at);
+    size_t has = zs_branch_holds(b);
     return has > b->ahead ? has - b->ahead : 0;
+}
+
+/* Bytes that its sink has, and the source too. */
+static inline size_t zs_branch_beyond(const struct zs_branch *b)
+{
+    size_t has = zs_branch_holds(b);
+    return b->ahead > has ? b->ahead - has : 0;
 }
 
 static inline int zs_branch_is_empty(const struct zs_branch *b)

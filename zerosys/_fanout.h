@@ -225,7 +225,7 @@ static inline ssize_t zs_fanout_round(struct zs_fanout *f, size_t n)
     size_t least = n;
     for (int i = 0; i < f->n; i++) {
         struct zs_branch *b = &f->branches[i];
-        if (!b->error && b->ahead == 0)
+        if (!b->error && b->ahead == 0 && b->rest_at == b->rest_end)
             b->ahead = zs_fanout_tee(f, b, n);
         if (!b->error)
             least = zs_least(least, b->ahead);
@@ -279,6 +279,60 @@ static inline ssize_t zs_fanout_dropping_round(struct zs_fanout *f, size_t n)
         b->ahead = 0;
     }
     return rc < 0 ? rc : (ssize_t)n;
+}
+
+/* Read *n* bytes of the source that some sinks have, to be due to those which have them not; there
+ * is room for them in the others' rest. */
+static inline int zs_fanout_read_for_all(struct zs_fanout *f, unsigned char *bytes, size_t n)
+{
+    for (size_t got = 0; got < n;) {
+        ssize_t rc = zs_or_errno(read(f->in[0], bytes + got, n - got));
+        if (rc <= 0)
+            return rc ? (int)rc : -EIO;
+        got += rc;
+    }
+    for (int i = 0; i < f->n; i++) {
+        struct zs_branch *b = &f->branches[i];
+        size_t has = zs_least(b->ahead, n);
+        b->ahead -= has;
+        if (b->error || has == n)
+            continue;
+        memcpy(b->rest, bytes + has, n - has);
+        b->rest_at = 0;
+        b->rest_end = n - has;
+    }
+    f->position += n;
+    f->left -= n;
+    f->staged -= zs_own_stage(f) ? n : 0;
+    return 0;
+}
+
+/* After a stop: drain the source by what the sink that is farthest ahead has of it, so that all go on
+ * from one place. What the others have not of that is due to them. -errno with nothing read. */
+static inline int zs_fanout_catch_up(struct zs_fanout *f)
+{
+    size_t n = 0;
+    for (int i = 0; i < f->n && !f->drop; i++)
+        if (!f->branches[i].error && zs_branch_beyond(&f->branches[i]) > n)
+            n = zs_branch_beyond(&f->branches[i]);
+    ssize_t there = n ? zs_readable_bytes(f->in[0]) : 0;
+    if (n == 0 || there < (ssize_t)n) /* somebody else has read it */
+        return there < 0 ? (int)there : 0;
+    for (int i = 0; i < f->n; i++) {
+        struct zs_branch *b = &f->branches[i];
+        if (b->rest_at < b->rest_end)
+            return 0; /* from the last time */
+        unsigned char *room = realloc(b->rest, n);
+        if (!room)
+            return -ENOMEM;
+        b->rest = room;
+    }
+    unsigned char *bytes = malloc(n);
+    if (!bytes)
+        return -ENOMEM;
+    int rc = zs_fanout_read_for_all(f, bytes, n);
+    free(bytes);
+    return rc;
 }
 
 static inline unsigned long long zs_fanout_progress(const struct zs_fanout *f)

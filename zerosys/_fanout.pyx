@@ -68,6 +68,7 @@ cdef extern from "_fanout.h" nogil:
     ssize_t c_fanout_open "zs_fanout_open"(fanout *f, size_t pipe_wish)
     void c_fanout_close "zs_fanout_close"(fanout *f)
     int c_fanout_drive "zs_fanout_drive"(fanout *f, long long deadline)
+    int c_fanout_catch_up "zs_fanout_catch_up"(fanout *f)
     int c_fanout_turns "zs_fanout_turns"(fanout *f, long long until)
     long long c_fanout_lingers "zs_fanout_lingers"(const fanout *f)
     unsigned long long c_fanout_progress "zs_fanout_progress"(const fanout *f)
@@ -326,6 +327,18 @@ cdef class FanOut:
             through = b.moved  # all of it was written into our pipe by us
         return b.moved - through, b.copied + through, b.dropped, c_branch_stranded(b), b.error
 
+    def catch_up(self):
+        """Take from the source what some sink has of it already, so that all can go on from one place.
+
+        After a run that was stopped: what the others have not of that is stranded for them.
+        Raises OSError or MemoryError with nothing taken.
+        """
+        if self.running or self.closed_:
+            raise ValueError("there is nothing to catch up with while it runs, or after close()")
+        cdef int rc = c_fanout_catch_up(&self.f)
+        if rc < 0:
+            fail(rc, "read")
+
     def take_stranded(self, number):
         """Return the bytes that were taken from the source for sink *number* and that it has not."""
         cdef int i = as_count(number, "number")
@@ -354,7 +367,7 @@ cdef class FanOut:
     def take_staged(self):
         """Return what has left the source and is not counted as taken, since some sink has no room for it.
 
-        Sinks that are ahead have its beginning already.
+        After catch_up() none of the sinks has any of it.
         """
         if self.running or self.closed_:
             raise ValueError("there is nothing to take while it runs, or after close()")

@@ -7,6 +7,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, SupportsFloat, SupportsIndex
 
@@ -100,8 +101,8 @@ def fan_out(
                 watch=(lambda _: progress(result_of(fan, unit, began, final=False))) if progress else None,
             )
         except BaseException as stopped:
-            settle(fan, source, found)
             raising = stopped_by(stopped, fan, unit, began)
+            settle(fan, source, found)
             if raising is stopped:
                 raise
             raise raising from None
@@ -199,6 +200,8 @@ def stopped_by(stopped: BaseException, fan: FanOut, unit: SupportsIndex, began: 
     """What to raise for *stopped*, which ended *fan*, with all that is known of its sinks."""
     kind = _KINDS.get(getattr(stopped, "reason", fan.reason) or "")
     raising = stopped
+    with suppress(OSError, MemoryError):  # what is told then is right too, but one can be ahead of it
+        fan.catch_up()
     if kind and isinstance(stopped, OSError):
         raising = kind(stopped.errno, stopped.strerror, side=fan.side, moved=fan.taken)
     result = result_of(fan, unit, began)

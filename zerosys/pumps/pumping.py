@@ -92,7 +92,8 @@ def pump(
     file object's read-ahead goes first (copied), and a sink is flushed first. What wraps
     another file or socket (TLS, gzip) is pumped by its own methods, path "object".
 
-    *strict* raises WouldCopy before the first copy. *stable* makes the sink's bytes equal
+    *strict* raises WouldCopy before the first copy, and for a sink that takes no pages (one open with
+    O_APPEND) before it looks whether the source has any. *stable* makes the sink's bytes equal
     the source's at the time of the call: pages are copied where a later write to the
     source would still be seen. *rate* is the most bytes a second, or text such as
     "10MiB". *progress* is called with a PumpResult about ten times a second while bytes
@@ -111,8 +112,8 @@ def pump(
     Raises PumpTimeout after *timeout* seconds, or *stall_timeout* without a byte moving;
     ShortSource if the source ends before *count*; PumpError when an end fails. They, and
     KeyboardInterrupt, carry ``moved``, ``stranded``, ``stranded_bytes`` and ``side``; with a
-    list of sinks ``stranded_bytes`` is what has left the source beyond ``moved``, and
-    ``stranded_each`` what is due to each sink of ``result`` (one that is ahead has more than ``moved``).
+    list of sinks ``result``, ``stranded_each``, what each living sink has not of the first ``moved`` bytes,
+    and ``stranded_bytes``, what has left the source behind those: send them in this order, and pump on.
     Both ends stay the caller's. See splice(2), sendfile(2), copy_file_range(2).
     """
     began = time.monotonic()

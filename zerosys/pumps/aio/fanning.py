@@ -82,8 +82,8 @@ async def fan_out(
         try:
             await run.wait(timeout, stall_timeout)
         except BaseException as stopped:
-            settle(fan, source.found, found)
             raising = stopped_by(stopped, fan, unit, began)
+            settle(fan, source.found, found)
             if raising is stopped:
                 raise
             raise raising from None
