@@ -15,7 +15,7 @@ from zerosys.machine import node_ids, topology
 from zerosys.nodes import format
 from zerosys.record import Record
 from zerosys.selection import one_node
-from zerosys.sizes import parse_size, rough_size, show_size
+from zerosys.sizes import parse_size, show_size
 from zerosys.sysfs import number, numbered, sizes
 
 if TYPE_CHECKING:
@@ -136,11 +136,7 @@ def _require(before: Pool, count: int, root: str | os.PathLike[str]) -> None:
     """Refuse what cannot be: for it the kernel would gather all that is free, and starve others meanwhile."""
     whole = topology(root).nodes[before.node].memory_total
     if count * before.size > whole > 0:
-        raise OSError(
-            errno.ENOMEM,
-            f"{count} pages of {show_size(before.size)} are more than the {rough_size(whole)} of node "
-            f"{before.node}: ask for fewer",
-        )
+        raise OSError(errno.ENOMEM, _short(before, count, 0))
 
 
 def _count(pages: SupportsIndex) -> int:
