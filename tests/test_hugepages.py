@@ -121,7 +121,7 @@ def test_what_a_read_only_sysfs_and_a_kernel_of_fixed_pools_say(tmp_path):
 
 def test_more_than_a_node_has_is_refused_before_the_kernel_gathers_what_is_free(tmp_path):
     root = machine(tmp_path)
-    with pytest.raises(OSError, match="5 pages asked of .* node 1, 0 granted") as refused:
+    with pytest.raises(OSError, match=r"5 pages asked of .* node 1, 0 granted") as refused:
         hugepages.reserve(5, 1, root=root)
     assert refused.value.errno == errno.ENOMEM
     assert (root / FOLDER.format(2048) / "nr_hugepages").read_text() == "8\n"
