@@ -220,6 +220,8 @@ def test_control_c_ends_it_with_its_connections():
         (["file", "-"], "cannot be read and written"),
         (["-", "-"], "both standard input"),
         (["-", "tcp://host:1", "--pipes", "0"], "--pipes must be at least 1"),
+        (["-", "tcp://host:1", "--timeout", "-1"], "--timeout must be seconds"),
+        (["-", "tcp://host:1", "--stall-timeout", "nan"], "--stall-timeout must be seconds"),
     ],
 )
 def test_wrong_usage_is_2(arguments, why):

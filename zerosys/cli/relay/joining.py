@@ -51,6 +51,9 @@ def plan(chosen: argparse.Namespace, prog: str) -> Plan:
         a, b = b, a
     if chosen.pipes < 1:
         raise ValueError(f"--pipes must be at least 1, not {chosen.pipes}")
+    for name in ("timeout", "stall_timeout"):
+        if (seconds := getattr(chosen, name)) is not None and not seconds >= 0:
+            raise ValueError(f"--{name.replace('_', '-')} must be seconds, 0 or more, not {seconds}")
     # Standard input and a second listener are there once.
     once = chosen.once or not a.listens or b.listens or b.kind == "standard"
     return Plan(
