@@ -43,7 +43,7 @@ _HMAT = "-machine hmat=on" + "".join(
 SHAPES: dict[str, tuple[str, ...]] = {
     # two ordinary nodes with a pool of huge pages each
     "two": ("--kernel", "6.1", "--nodes", "2", "--mem", "768M", "--hugepages", "16"),
-    # four ordinary nodes in two pairs, two CPUs and some huge pages each, and firmware that tells how fast they are
+    # four ordinary nodes in two pairs, with huge pages, and firmware that tells how fast they are
     "four": (
         "--kernel", "6.12", "--nodes", "4", "--mem", "384M", "--cpus", "8",
         "--hugepages", "12", "--distance", "10,12,21,22;12,10,22,21;21,22,10,12;22,21,12,10",
