@@ -16,7 +16,7 @@ cdef class Reader(End):
 
     cdef int ready(self, uint64_t n, object timeout) except -1
     cdef int poll(self, uint64_t n) except -1
-    cdef int some(self, uint64_t n, object timeout) except -1
+    cdef int published(self, uint64_t n, object timeout) except -1
     cdef int wait(self, uint64_t n, object timeout) except -1
     cdef int give_back(self, uint64_t n, Py_ssize_t items, object after) except -1
     cdef int step_on(self) except -1

@@ -64,11 +64,11 @@ cdef class Reader(End):
         cdef int64_t deadline
         cdef int _turn
         if self.r.ring.on_full != OVERWRITE:
-            return self.some(n, timeout)
+            return self.published(n, timeout)
         deadline = deadline_of(timeout)
         for _turn in range(PATIENCE):
-            self.some(n, timeout)
-            if not self.catch_up():
+            self.published(n, timeout)
+            if not self.catch_up() or self.r.head - self.r.next >= n:
                 return 1
             if deadline >= 0:
                 timeout = max(deadline - c_clock(), 0) / 1e9
@@ -88,7 +88,7 @@ cdef class Reader(End):
             self.prompt()
         return rc
 
-    cdef int some(self, uint64_t n, object timeout) except -1:
+    cdef int published(self, uint64_t n, object timeout) except -1:
         """Have n counts published, or all that will ever come."""
         cdef int rc, _turn
         if self.deferred:
