@@ -66,10 +66,8 @@ def main(path: str, form: str | None, copy: str) -> None:
     direct = Decoder().feed(played.format.complex_of(Path(copy).read_bytes()))
     assert messages == direct, "the far end hears what the file holds"
     print(*messages[-3:], sep="\n")
-    print(
-        f"{sent:,} samples of {played.format.name} at {rate / 1e6:g} MS/s: "
-        f"{kept:,} recorded, {heard:,} decoded"
-    )
+    form = played.format.name
+    print(f"{sent:,} samples of {form} at {rate / 1e6:g} MS/s: {kept:,} recorded, {heard:,} decoded")
     print(f"{len(messages)} messages of formats 11 and 17; strongest carrier at {peak * rate / 1e3:+.1f} kHz")
 
 

@@ -14,15 +14,8 @@ from zerosys import cuda
 SHAPE, BATCH, BATCHES, WORKERS = (64, 1024), 8, 16, 2
 Sample = NDArray[numpy.float32]
 Collate = Callable[[list[Sample]], cuda.Slot]
+SAMPLES = [numpy.full(SHAPE, n, "f4") for n in range(BATCH * BATCHES)]  # the dataset
 collate_here: Collate  # in a worker: what it was started with
-
-
-class Samples:
-    def __len__(self) -> int:
-        return BATCH * BATCHES
-
-    def __getitem__(self, n: int) -> Sample:
-        return numpy.full(SHAPE, n, "f4")
 
 
 def into_slot(pool: cuda.SlotPool, samples: list[Sample]) -> cuda.Slot:
@@ -38,7 +31,7 @@ def start(collate: Collate) -> None:
 
 
 def batch(n: int) -> cuda.Slot:
-    return collate_here([Samples()[n * BATCH + k] for k in range(BATCH)])
+    return collate_here(SAMPLES[n * BATCH : (n + 1) * BATCH])
 
 
 def by_processes(collate: Collate) -> Iterator[object]:
@@ -49,7 +42,7 @@ def by_processes(collate: Collate) -> Iterator[object]:
 def by_torch(collate: Collate | None, pin_memory: bool = False) -> Iterator[object]:
     from torch.utils.data import DataLoader
 
-    yield from DataLoader(Samples(), BATCH, num_workers=WORKERS, collate_fn=collate, pin_memory=pin_memory)
+    yield from DataLoader(SAMPLES, BATCH, num_workers=WORKERS, collate_fn=collate, pin_memory=pin_memory)
 
 
 def consume(loader: Iterable[object], gpu: bool) -> float:

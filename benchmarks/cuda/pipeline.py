@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.common import Bar, Row
 from benchmarks.cuda.question import Question, finish, pattern, timed
-from examples.iq_to_gpu import analyse
+from examples.modulations import analyse
 from zerosys import SharedRegion, StreamRing, cuda
 
 MIB = 1 << 20
