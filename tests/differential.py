@@ -137,6 +137,12 @@ def without_turn(shown: str) -> str:
     )
 
 
+def told(numactl: Path | str, option: str) -> tuple[int, str, str]:
+    """How *numactl* ends when asked for *option* alone, and what it says, less the free memory."""
+    done = subprocess.run([str(numactl), option], capture_output=True, text=True, timeout=100)
+    return done.returncode, re.sub(r"free: \d+", "free: ?", done.stdout), done.stderr
+
+
 def excuse(line: Sequence[str], nodes: Sequence[int]) -> str | None:
     """Which of the differences that docs/numactl.md lists this line shows, if any."""
     for word in line:

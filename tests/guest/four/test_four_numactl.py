@@ -1,6 +1,5 @@
 """numactl's command lines, and its grammar of nodes, on four nodes: as Debian's."""
 
-import re
 import subprocess
 
 import debian
@@ -10,7 +9,7 @@ import pytest
 from beside import alongside, as_tool, tells_the_same
 from commands import installed, zerosys
 from cpusets import inside_group
-from differential import Lines, differences, excuse, without_turn
+from differential import Lines, differences, excuse, told, without_turn
 from grammar import Machine
 
 from zerosys import node_set, topology
@@ -44,11 +43,7 @@ def test_generated_lines_mean_the_same_where_cpus_and_nodes_are_confined():
 
 @pytest.mark.parametrize("option", ["-H", "-s"])
 def test_what_is_told_is_numactls_to_the_byte(ours, option):
-    def told(numactl):
-        done = run(numactl, option)
-        return done.returncode, re.sub(r"free: \d+", "free: ?", done.stdout), done.stderr
-
-    assert told(ours) == told(debian.tool("numactl"))
+    assert told(ours, option) == told(debian.tool("numactl"), option)
 
 
 def test_show_in_every_state_is_numactls_to_the_byte(ours):

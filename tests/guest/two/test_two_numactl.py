@@ -8,7 +8,7 @@ import debian
 import pytest
 from commands import installed
 from cpusets import inside_group
-from differential import Lines, differences, excuse, without_turn
+from differential import Lines, differences, excuse, told, without_turn
 
 from zerosys import _sysv
 
@@ -45,11 +45,7 @@ def refuse_less(line, nodes):
 
 @pytest.mark.parametrize("option", ["-H", "-s"])
 def test_what_is_told_is_numactls_to_the_byte(ours, option):
-    def told(numactl):
-        done = run(numactl, option)
-        return done.returncode, re.sub(r"free: \d+", "free: ?", done.stdout), done.stderr
-
-    assert told(ours) == told(debian.tool("numactl"))
+    assert told(ours, option) == told(debian.tool("numactl"), option)
 
 
 def test_show_in_every_state_is_numactls_to_the_byte(ours):
